@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kaspr_delta.storage.native.sql_text import literal
-
 LastBatches = Mapping[str, tuple[str, int]]
 """By ``kind/name``, checkpoint and number of the last known batch. Later batches of a resource compare greater."""
 
 
-def after(known: LastBatches) -> str:
-    """The SQL condition for progress rows of later batches than the known ones.
+def after(known: LastBatches) -> tuple[str, dict[str, str]]:
+    """The SQL condition for progress rows of later batches than the known ones, and its values.
 
-    >>> after({"join/j": ("c2", 7)})
-    "NOT (resource = 'join/j' AND (checkpoint < 'c2' OR checkpoint = 'c2' AND batch <= 7))"
+    >>> after({"join/j": ("c2", 7)})[0]
+    'NOT (resource = {r0} AND (checkpoint < {c0} OR checkpoint = {c0} AND batch <= 7))'
     """
-    conditions = (
-        f"NOT (resource = {literal(resource)} AND (checkpoint < {literal(checkpoint)}"
-        f" OR checkpoint = {literal(checkpoint)} AND batch <= {number}))"
-        for resource, (checkpoint, number) in known.items()
-    )
-    return " AND ".join(conditions) or "true"
+    conditions, values = [], dict[str, str]()
+    for n, (resource, (checkpoint, batch)) in enumerate(known.items()):
+        earlier = f"checkpoint < {{c{n}}} OR checkpoint = {{c{n}}} AND batch <= {batch}"
+        conditions.append(f"NOT (resource = {{r{n}}} AND ({earlier}))")
+        values |= {f"r{n}": resource, f"c{n}": checkpoint}
+    return " AND ".join(conditions) or "true", values
 
 
 def last_of(folded: Mapping[str, Mapping[str, int]]) -> LastBatches:

@@ -14,6 +14,7 @@ from kaspr_delta.control.batches import after
 from kaspr_delta.engine.batch.counters import Metric, as_metrics
 from kaspr_delta.storage.layout import DEAD_LETTERS, OF_RESOURCES, PROGRESS
 from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.sql_text import with_values
 
 # The names of the sums, each with its column of the progress table.
 _SUMS = {"rows_in": "rows_in", "rows_out": "rows_out", "failures": "dead_letters"}
@@ -88,8 +89,9 @@ class Totals:
         """The sums, with the new batches added."""
         sums = self._sums.copy()  # other threads read the old ones
         columns = ", ".join(("resource", "checkpoint", "batch", "counts", "at", *_SUMS.values()))
-        new = f"{OF_RESOURCES} AND {after(sums.last)}"
-        for row in self.delta.rows(PROGRESS, f"SELECT {columns} FROM t WHERE {new} ORDER BY checkpoint, batch"):  # noqa: S608
+        new, values = after(sums.last)
+        found = f"SELECT {columns} FROM t WHERE {new} AND {OF_RESOURCES} ORDER BY checkpoint, batch"  # noqa: S608
+        for row in self.delta.rows(PROGRESS, with_values(found, values)):
             sums.add(row)
         self._letters = dead_letters_by_resource(self.delta.rows)
         return sums

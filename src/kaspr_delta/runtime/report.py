@@ -170,7 +170,8 @@ class RunReport:
         """The report of all batches after the known ones."""
         names = ResourceReport.__dataclass_fields__
         sums = ", ".join(f"sum({name}) AS {name}" for name in names if name != "batches")
-        new = f"{after(known)} AND {OF_RESOURCES}"
-        done = f"SELECT resource, count(*) AS batches, {sums} FROM t WHERE {new} GROUP BY resource"  # noqa: S608
-        rows = delta.query(spark, PROGRESS, done)
+        new, values = after(known)
+        wanted = f"{new} AND {OF_RESOURCES}"
+        done = f"SELECT resource, count(*) AS batches, {sums} FROM t WHERE {wanted} GROUP BY resource"  # noqa: S608
+        rows = delta.query(spark, PROGRESS, done, **values)
         return cls({row["resource"]: ResourceReport(**{name: row[name] for name in names}) for row in rows})

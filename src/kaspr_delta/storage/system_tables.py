@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import SYSTEM
-from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class SessionSystemTables:
         return self.tables.query(self.spark, table, sql) if self.tables.exists(self.spark, table) else []
 
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        self.tables.replace(self.spark, frame_of(self.spark, arrow_rows(table, rows)), table)
+        self.tables.replace(self.spark, arrow_rows(table, rows), table)
 
     def append(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self.tables.append(self.spark, arrow_rows(table, rows), table)

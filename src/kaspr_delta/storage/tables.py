@@ -32,8 +32,8 @@ Frame: TypeAlias = "pa.Table | DataFrame"
 Texts: TypeAlias = Mapping[str, Collection[str]]
 """Texts by column. A row matches if it has one of the texts in one of the columns."""
 
-Value: TypeAlias = str | int | datetime
-"""A value that stands for ``{name}`` in SQL; each backend writes it in its own dialect."""
+Value: TypeAlias = str | int | datetime | tuple[str, ...]
+"""A value that stands for ``{name}`` in SQL; each backend writes it in its own dialect. Texts are a list for IN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class Tables(Protocol):
     def read_elsewhere(self, spark: SparkSession, source: str) -> DataFrame:
         """The rows of a Delta table outside this namespace: by its folder or URI, or by its name in the catalog."""
 
-    def query(self, spark: SparkSession, table: str, sql: str) -> list[dict[str, Any]]:
+    def query(self, spark: SparkSession, table: str, sql: str, **values: Value) -> list[dict[str, Any]]:
         """The rows of a SELECT over a small table, which the SELECT calls ``t``; times are in UTC."""
 
     def scan(self, spark: SparkSession, table: str, version: int | None = None) -> Scan:
@@ -250,7 +250,7 @@ class Tables(Protocol):
         table instead of writing ``rows``.
         """
 
-    def replace(self, spark: SparkSession, rows: DataFrame, table: str, condition: str = "true") -> None:
+    def replace(self, spark: SparkSession, rows: Frame, table: str, condition: str = "true", **values: Value) -> None:
         """Replace all rows for which a condition holds by these, in one commit."""
 
     def delete(self, spark: SparkSession, table: str, condition: str, **values: Value) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import DEAD_LETTERS, PROBLEM
-from kaspr_delta.storage.spark.sql_text import literal
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -52,11 +51,9 @@ def renew_dead_letters(  # noqa: PLR0913, PLR0917  the rows to fold, and the let
     there = delta.query(rows.sparkSession, DEAD_LETTERS, "SELECT DISTINCT resource, source FROM t")
     mine = {row["source"] for row in there if row["resource"] == resource}
     if mine if renewed.every else mine.intersection(renewed.sources):
-        sources = ", ".join(map(literal, renewed.sources))
-        those = "" if renewed.every else f" AND source IN ({sources})"
-        delta.replace(
-            rows.sparkSession, _letters(rows, resource), DEAD_LETTERS, f"resource = {literal(resource)}{those}"
-        )
+        those = "resource = {resource}" if renewed.every else "resource = {resource} AND source IN {sources}"
+        letters, spark = _letters(rows, resource), rows.sparkSession
+        delta.replace(spark, letters, DEAD_LETTERS, those, resource=resource, sources=renewed.sources)
     elif failed:
         fold_dead_letters(delta, rows, resource, batch)
 

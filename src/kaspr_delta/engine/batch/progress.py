@@ -60,12 +60,13 @@ def forget_old(delta: Tables, spark: SparkSession) -> None:
     Old batches of a checkpoint become one row, which keeps the last folded batch and the summed counters.
     """
     for table in (PROGRESS, DEAD_LETTERS, EVENTS):
-        before = _days_ago(RETENTION[table])
-        (old,) = delta.query(spark, table, f"SELECT count(*) AS rows_ FROM t WHERE {before}")  # noqa: S608
-        if table == PROGRESS and old["rows_"] >= delta.limits.old_progress:
-            delta.replace(spark, _summed(delta.read(spark, table).where(before)), table, before)
-        elif table != PROGRESS and old["rows_"]:
-            delta.delete(spark, table, before)
+        old, before = "at < {before}", datetime.now(timezone.utc) - timedelta(days=RETENTION[table])
+        rows = delta.scan(spark, table).where(old, before=before)
+        (count,) = rows.aggregate("count(*)")
+        if table == PROGRESS and count >= delta.limits.old_progress:
+            delta.replace(spark, _summed(rows.df), table, old, before=before)
+        elif table != PROGRESS and count:
+            delta.delete(spark, table, old, before=before)
 
 
 def _summed(batches: DataFrame) -> DataFrame:
@@ -83,11 +84,6 @@ def _summed(batches: DataFrame) -> DataFrame:
         )
         .select(*batches.columns)
     )
-
-
-def _days_ago(days: int) -> str:
-    moment = datetime.now(timezone.utc) - timedelta(days=days)
-    return f"at < TIMESTAMP'{moment:%Y-%m-%d %H:%M:%S}Z'"
 
 
 def summed_counters(delta: Tables, spark: SparkSession) -> dict[str, int]:

@@ -25,9 +25,10 @@ from kaspr_delta.storage.native.log_files import (
 from kaspr_delta.storage.native.look_up import look_up
 from kaspr_delta.storage.native.merge import merge
 from kaspr_delta.storage.native.scan import NativeScan
+from kaspr_delta.storage.native.sql_text import with_values
 from kaspr_delta.storage.spark.sql_text import creation, literal
 from kaspr_delta.storage.spark.tables import FIRST_ROWS, SparkTables
-from kaspr_delta.storage.tables import Commit, Frame, Merged, Scan, Texts, Transaction, Upsert
+from kaspr_delta.storage.tables import Commit, Frame, Merged, Scan, Texts, Transaction, Upsert, Value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,8 +98,8 @@ class NativeTables(SparkTables):
 
     # -- read ----------------------------------------------------------------------------------------------------------
 
-    def query(self, spark: SparkSession, table: str, sql: str) -> list[dict[str, Any]]:  # noqa: ARG002
-        return self._delta.rows(table, sql)
+    def query(self, spark: SparkSession, table: str, sql: str, **values: Value) -> list[dict[str, Any]]:  # noqa: ARG002
+        return self._delta.rows(table, with_values(sql, values))
 
     def scan(self, spark: SparkSession, table: str, version: int | None = None) -> Scan:
         return NativeScan(self._attempts, table, lambda: self.read(spark, table, version), version)

@@ -26,7 +26,11 @@ def with_values(text: str, values: Mapping[str, Value]) -> str:
 
 def filled(text: str, values: Mapping[str, Value], literal_of: Callable[[Value], str]) -> str:
     """The same with literals of any dialect."""
-    return text.format(**{name: literal_of(value) for name, value in values.items()}) if values else text
+    return text.format(**{name: _written(value, literal_of) for name, value in values.items()}) if values else text
+
+
+def _written(value: Value, literal_of: Callable[[Value], str]) -> str:
+    return f"({', '.join(map(literal_of, value))})" if isinstance(value, tuple) else literal_of(value)
 
 
 def _literal(value: Value) -> str:

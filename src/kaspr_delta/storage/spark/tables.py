@@ -143,8 +143,9 @@ class SparkTables:
             return spark.read.format("delta").load(source)
         return spark.read.table(source)
 
-    def query(self, spark: SparkSession, table: str, sql: str) -> list[dict[str, Any]]:
-        rows = spark.sql(sql.replace("FROM t", "FROM {t}"), t=self.read(spark, table)).collect()
+    def query(self, spark: SparkSession, table: str, sql: str, **values: Value) -> list[dict[str, Any]]:
+        text = with_values(sql, values).replace("{", "{{").replace("}", "}}").replace("FROM t", "FROM {t}")
+        rows = spark.sql(text, t=self.read(spark, table)).collect()
         return [{name: _in_utc(value) for name, value in row.asDict().items()} for row in rows]
 
     def scan(self, spark: SparkSession, table: str, version: int | None = None) -> Scan:
@@ -204,11 +205,13 @@ class SparkTables:
                 return self._fill(spark, rows, table, upsert, copied_from)
             return self._merge(spark, rows, table, upsert)
 
-    def replace(self, spark: SparkSession, rows: DataFrame, table: str, condition: str = "true") -> None:  # noqa: ARG002
+    def replace(self, spark: SparkSession, rows: Frame, table: str, condition: str = "true", **values: Value) -> None:
         from pyspark.sql import functions as F
 
+        replaced = F.expr(with_values(condition, values))
         with self.namespace.commit_lock(table):
-            self._retried(lambda: rows.writeTo(self.namespace.identifier(table)).overwrite(F.expr(condition)))
+            writer = _in_spark(spark, rows).writeTo(self.namespace.identifier(table))
+            self._retried(lambda: writer.overwrite(replaced))
 
     def delete(self, spark: SparkSession, table: str, condition: str, **values: Value) -> None:
         statement = f"DELETE FROM {self.namespace.identifier(table)} WHERE {with_values(condition, values)}"
