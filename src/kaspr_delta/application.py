@@ -21,6 +21,7 @@ from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
 from kaspr_delta.control.events import REBUILD_REQUIRED
 from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded, without
+from kaspr_delta.control.totals import LocalTotals, totals_by_spark
 from kaspr_delta.engine.batch.topics import known_topics
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
@@ -45,7 +46,7 @@ from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.opening import open_tables
+from kaspr_delta.storage.opening import folder_tables, open_tables
 from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
 
@@ -203,8 +204,9 @@ class Application:
 
     def status(self) -> Status:
         """The state of the resources, and the counters of all runs so far. Only committed batches count."""
-        rebuilds = rebuilds_in(self.plan, self._registry.tables.query)
-        return Status.of(self.spark, self.delta, without_waiting(self.plan, rebuilds))
+        local, query = folder_tables(self.delta.namespace), self._registry.tables.query
+        totals = totals_by_spark(query) if local is None else LocalTotals(local).read()
+        return Status.of(without_waiting(self.plan, rebuilds_in(self.plan, query)), totals)
 
     def sql(self, text: str) -> DataFrame:
         """Run SQL in the application's schema: tables and results by their Delta names, and the views ``v_<name>``.

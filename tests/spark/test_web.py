@@ -14,7 +14,8 @@ import pytest
 from kaspr_delta import Application
 from kaspr_delta.control.lag import lags_of
 from kaspr_delta.control.registry import Registry
-from kaspr_delta.control.totals import Totals
+from kaspr_delta.control.totals import LocalTotals
+from kaspr_delta.engine.batch.counters import as_metrics
 from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -69,9 +70,9 @@ def test_runs_read_records_of_views_and_views_read_tables_of_runs(spark: SparkSe
         assert content() == {"O1": 1, "O2": 3, "O3": 3}
         assert delta.count("desk_orders") == 3
         assert lags_of(delta, app.plan, AGENT) == {"topic/placed-orders": 0}
-        counted = Totals(delta)
+        counted = LocalTotals(delta).read()
         assert counted.resources[str(AGENT)]["rows_in"] == 5
-        assert counted.metrics == list(app.status().metrics)
+        assert as_metrics(counted.summed_counters) == list(app.status().metrics)
 
 
 @pytest.mark.slow
@@ -146,9 +147,9 @@ def test_a_sql_warehouse_sends_reads_and_registers_as_a_folder_does(spark: Spark
         assert {key: json.loads(text)["item"] for key, text in found.items()} == {'"it\'s"': "it's \\ new"}
         assert reader.scan(None).keys() == found.keys()
         assert store.count("desk_orders") == 1
-        resources, counted = store.done()
-        assert resources[str(AGENT)]["rows_in"] == 2
-        assert counted == list(app.status().metrics)
+        counted = store.done()
+        assert counted.resources[str(AGENT)]["rows_in"] == 2
+        assert as_metrics(counted.summed_counters) == list(app.status().metrics)
         registry = Registry(store.system)
         before = registry.documents()
         assert before == Registry(NativeSystemTables(delta_rs(app.delta.namespace))).documents()

@@ -11,8 +11,8 @@ from kaspr_delta.control.dead_letters import DeadLetters
 from kaspr_delta.control.lag import lags_of
 from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.resource_status import kept_in
-from kaspr_delta.control.totals import Totals
-from kaspr_delta.engine.batch.counters import Metric
+from kaspr_delta.control.totals import LocalTotals
+from kaspr_delta.engine.batch.counters import Metric, as_metrics
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.native.delta_rs import DeltaRs
@@ -44,16 +44,16 @@ class Figures:
         refs: Collection[ResourceRef] | None = None,
     ) -> Figures:
         """The numbers of an application in a folder; by default of all its tables and resources."""
-        totals, reads = Totals(delta), NativePageReads(delta)
+        reads = NativePageReads(delta)
         running = set(plan.runs) - {ref for ref, _ in plan.waiting}
         asked = {ref for ref in (running if refs is None else running & set(refs)) if ref.kind != "task"}
-        done = readable("the progress of resources", lambda: totals.resources)
+        totals = readable("the progress of resources", LocalTotals(delta).read)
         rebuilds = readable("the states of resources", partial(rebuilds_in, plan, delta.rows))
         return cls(
             reads.counts(tables_with_rows(plan) if tables is None else tables),
-            done,
+            totals if isinstance(totals, str) else totals.resources,
             readable("the dead letters", DeadLetters(reads, plan).counts),
-            {} if isinstance(done, str) else totals.metrics_by_resource,
+            {} if isinstance(totals, str) else {name: as_metrics(one) for name, one in totals.counters.items()},
             {ref: readable(f"the lag of {ref}", partial(lags_of, delta, plan, ref)) for ref in asked},
             {} if isinstance(rebuilds, str) else rebuilds,
         )

@@ -83,7 +83,7 @@ class ResourceStatus:
             else:
                 named[one.role] = shown
         counted = {"rows": self.rows, "lag": self.lag}
-        counted |= {_CAMEL[name]: value for name, value in self.done.items()}
+        counted |= {camel: self.done[name] for name, camel in _CAMEL.items() if name in self.done}
         status: dict[str, Any] = {
             **named,
             "configMap": self._config_map,

@@ -1,4 +1,4 @@
-"""Totals of each resource, from its progress rows, and its current dead letters. Read without Spark."""
+"""Totals of each resource, from its progress rows, and its current dead letters."""
 
 from __future__ import annotations
 
@@ -6,27 +6,43 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kaspr_delta.control.batches import after
-from kaspr_delta.engine.batch.counters import Metric, as_metrics
+from kaspr_delta.control.rebuilds import Query
+from kaspr_delta.engine.streams.event import moment_of
 from kaspr_delta.storage.layout import DEAD_LETTERS, OF_RESOURCES, PROGRESS
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.sql_text import with_values
+from kaspr_delta.storage.warehouse.page_reads import MOST_ROWS
 
 # The names of the sums, each with its column of the progress table.
 _SUMS = {"rows_in": "rows_in", "rows_out": "rows_out", "failures": "dead_letters"}
+_OF_LAST_BATCH = ("rows_in", "rows_out", "seconds", "counts")
 
 
 @dataclass
-class _Sums:
-    """By resource, the sums, the counters and the last batch that is included."""
+class Totals:
+    """Totals by ``kind/name``.
+
+    ``resources``: rows_in, rows_out, failures (all dead letters that were ever written), dead_letters (those that exist
+    now), last_batch (its time) and last (columns of its progress row). ``counters``: see ``engine.batch.counters``.
+    """
 
     resources: dict[str, dict[str, Any]] = field(default_factory=dict)
     counters: dict[str, Counter[str]] = field(default_factory=dict)
+    # Of each resource, the last batch that is included.
     last: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    @property
+    def summed_counters(self) -> Counter[str]:
+        """The counters of all resources together."""
+        everything: Counter[str] = Counter()
+        for counts in self.counters.values():
+            everything.update(counts)
+        return everything
 
     def add(self, row: dict[str, Any]) -> None:
         """Add a batch, later than all those added before."""
@@ -34,70 +50,90 @@ class _Sums:
         done = self.resources.setdefault(row["resource"], dict.fromkeys(_SUMS, 0))
         for name, column in _SUMS.items():
             done[name] += row[column]
-        done["last_batch"] = row["at"]
+        done |= {"last_batch": row["at"], "last": {name: row[name] for name in _OF_LAST_BATCH}}
         self.counters.setdefault(row["resource"], Counter()).update(json.loads(row["counts"] or "{}"))
 
-    def copy(self) -> _Sums:
+    def copy(self) -> Totals:
+        """A copy to which batches can be added."""
         counters = {name: Counter(counts) for name, counts in self.counters.items()}
-        return _Sums({name: dict(done) for name, done in self.resources.items()}, counters, dict(self.last))
+        return Totals({name: dict(done) for name, done in self.resources.items()}, counters, dict(self.last))
 
 
 @dataclass
-class Totals:
-    """The sums of an application on this machine's disk. Each batch is read once: a refresh reads only new batches.
+class LocalTotals:
+    """The totals of an application on this machine's disk. Each batch is read once: a refresh reads only new batches.
 
     A row that sums up older batches (see ``engine.batch.progress``) has the number of the last of them.
     """
 
     delta: DeltaRs
     keep: float = 1.0
-    _sums: _Sums = field(default_factory=_Sums, init=False)
-    _letters: dict[str, int] = field(default_factory=dict, init=False)
+    _totals: Totals = field(default_factory=Totals, init=False)
     _read_at: float = field(default=-1e9, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
-    @property
-    def resources(self) -> dict[str, dict[str, Any]]:
-        """By ``kind/name``, the totals of a resource: rows_in, rows_out, failures, last_batch and dead_letters.
-
-        ``failures`` counts all dead letters that were ever written, ``dead_letters`` those that exist now.
-        """
-        done = self._current().resources
-        return {name: {**one, "dead_letters": self._letters.get(name, 0)} for name, one in done.items()}
-
-    @property
-    def metrics(self) -> list[Metric]:
-        """The counters of all resources together."""
-        everything: Counter[str] = Counter()
-        for counts in self._current().counters.values():
-            everything.update(counts)
-        return as_metrics(everything)
-
-    @property
-    def metrics_by_resource(self) -> dict[str, list[Metric]]:
-        """The counters of each resource."""
-        return {name: as_metrics(counts) for name, counts in self._current().counters.items()}
-
-    def _current(self) -> _Sums:
+    def read(self) -> Totals:
+        """The totals as they are now, or were up to ``keep`` seconds ago."""
         with self._lock:
             if time.monotonic() - self._read_at > self.keep:
-                self._sums = self._read()
+                self._totals = self._with_new_batches()
                 self._read_at = time.monotonic()
-            return self._sums
+            return self._totals
 
-    def _read(self) -> _Sums:
-        """The sums, with the new batches added."""
-        sums = self._sums.copy()  # other threads read the old ones
-        columns = ", ".join(("resource", "checkpoint", "batch", "counts", "at", *_SUMS.values()))
-        new, values = after(sums.last)
+    def _with_new_batches(self) -> Totals:
+        totals = self._totals.copy()  # other threads read the old ones
+        columns = ", ".join(dict.fromkeys(("resource", "checkpoint", "batch", "at", *_SUMS.values(), *_OF_LAST_BATCH)))
+        new, values = after(totals.last)
         found = f"SELECT {columns} FROM t WHERE {new} AND {OF_RESOURCES} ORDER BY checkpoint, batch"  # noqa: S608
         for row in self.delta.rows(PROGRESS, with_values(found, values)):
-            sums.add(row)
-        self._letters = dead_letters_by_resource(self.delta.rows)
-        return sums
+            totals.add(row)
+        totals.resources = with_letters(totals.resources, dead_letters_by_resource(self.delta.rows))
+        return totals
 
 
-def dead_letters_by_resource(query: Callable[[str, str], Iterable[Mapping[str, Any]]]) -> dict[str, int]:
-    """The number of dead letters by ``kind/name``. ``query`` runs a SELECT over a table named ``t``."""
+def totals_by_spark(query: Query) -> Totals:
+    """The totals of an application in a catalog, by a session or a SQL warehouse."""
+    resources = with_letters(sums_by_resource(query), dead_letters_by_resource(query))
+    return Totals(resources, counters_by_resource(query))
+
+
+def sums_by_resource(query: Query) -> dict[str, dict[str, Any]]:
+    """The totals of resources, without their present dead letters, by Spark's SQL."""
+    sums = ", ".join(f"sum({column}) AS {name}" for name, column in _SUMS.items())
+    newest = "max_by({}, struct(checkpoint, batch))".format
+    last = newest(f"struct({', '.join(_OF_LAST_BATCH)})")
+    rows = query(
+        PROGRESS,
+        f"SELECT resource, {sums}, to_json({last}) AS last, unix_micros({newest('at')}) AS at"  # noqa: S608
+        f" FROM t WHERE {OF_RESOURCES} GROUP BY resource LIMIT {MOST_ROWS}",
+    )
+    return {
+        row["resource"]: {name: int(row[name] or 0) for name in _SUMS}
+        | {"last_batch": moment_of(int(row["at"])), "last": json.loads(row["last"])}
+        for row in rows
+    }
+
+
+def counters_by_resource(query: Query) -> dict[str, Counter[str]]:
+    """The sums of the batches' counters by ``kind/name``, by Spark's SQL."""
+    rows = query(
+        PROGRESS,
+        "SELECT resource, counter, sum(times) AS times"  # noqa: S608
+        " FROM (SELECT resource, explode(from_json(counts, 'MAP<STRING, BIGINT>')) AS (counter, times)"
+        f" FROM t WHERE {OF_RESOURCES}) GROUP BY resource, counter LIMIT {MOST_ROWS}",
+    )
+    counters: dict[str, Counter[str]] = {}
+    for row in rows:
+        counters.setdefault(row["resource"], Counter())[row["counter"]] = int(row["times"] or 0)
+    return counters
+
+
+def dead_letters_by_resource(query: Query) -> dict[str, int]:
+    """The number of dead letters by ``kind/name``."""
     counted = "SELECT resource, count(*) AS letters FROM t GROUP BY resource"
-    return {row["resource"]: row["letters"] for row in query(DEAD_LETTERS, counted)}
+    return {row["resource"]: int(row["letters"]) for row in query(DEAD_LETTERS, counted)}
+
+
+def with_letters(resources: Mapping[str, Mapping[str, Any]], letters: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+    """The totals of resources with their present dead letters."""
+    return {name: {**done, "dead_letters": letters.get(name, 0)} for name, done in resources.items()}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.control.figures import Figures
 from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.resource_status import Facts
+from kaspr_delta.control.totals import totals_by_spark
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.namespace import Warehouse
@@ -69,8 +70,4 @@ class SparkFacts:
 
     @cached_property
     def done(self) -> Mapping[str, Mapping[str, Any]]:
-        from kaspr_delta.runtime.report import Status
-
-        names = ("rows_in", "rows_out", "dead_letters", "failures", "last_batch")
-        status = Status.of(self.spark, self.delta, self.plan).resources
-        return {str(one.resource): {name: getattr(one, name) for name in names} for one in status if one.last_batch}
+        return totals_by_spark(partial(self.delta.query, self.spark)).resources

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.control.batches import LastBatches, after
-from kaspr_delta.control.totals import dead_letters_by_resource
+from kaspr_delta.control.totals import Totals
 from kaspr_delta.engine.batch.counters import Metric, as_metrics, native_failures, work_of
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -59,7 +58,7 @@ class LastBatch:
     rewritten: int | None = None
 
     @classmethod
-    def of(cls, rows_in: int, rows_out: int, seconds: float, counts: str | None) -> LastBatch:
+    def of(cls, rows_in: int, rows_out: int, seconds: float, counts: str | None = None) -> LastBatch:
         """The last batch from the columns of its progress row."""
         work = work_of(json.loads(counts or "{}"))
         steps = {step: work[step] / 1_000 for step in STEPS if step in work}
@@ -96,38 +95,17 @@ class Status:
     native_failures: Mapping[NativeFailure, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, spark: SparkSession, delta: Tables, plan: Plan) -> Status:
-        """The status, summed over the batches of all runs so far, with the current dead letters."""
-        from pyspark.sql import functions as F
-
-        from kaspr_delta.engine.batch.progress import summed_counters
-
-        batches = delta.read(spark, PROGRESS).groupBy("resource")
-        letters = dead_letters_by_resource(partial(delta.query, spark))
-        sums = (F.sum("rows_in").alias("rows_in"), F.sum("rows_out").alias("rows_out"))
-        failures = F.sum("dead_letters").alias("failures")
-        order = F.struct("checkpoint", "batch")
-        last = F.max_by(F.struct("rows_in", "rows_out", "seconds", "counts"), order).alias("last")
-        rows = batches.agg(*sums, failures, F.max_by("at", order).alias("last_batch"), last).collect()
-        done = {row["resource"]: {**row.asDict(), "last": LastBatch.of(*row["last"])} for row in rows}
-        counts = {
-            name: {of: value for of, value in what.items() if of != "resource"} | {"dead_letters": letters.get(name, 0)}
-            for name, what in done.items()
-        }
-        counters = summed_counters(delta, spark)
-        status = cls.summed(plan, counts, as_metrics(counters))
-        return replace(status, native_failures=native_failures(counters))
-
-    @classmethod
-    def summed(cls, plan: Plan, done: Mapping[str, Mapping[str, Any]], counted: Iterable[Metric]) -> Status:
-        """The status of a plan's resources. ``done`` holds the numbers of a ResourceStatus by ``kind/name``."""
+    def of(cls, plan: Plan, totals: Totals) -> Status:
+        """The status of a plan's resources, summed over the batches of all runs so far."""
         reasons = dict(plan.waiting)
         resources = []
         for ref in dict.fromkeys([*plan.runs, *reasons]):
-            counts = done.get(str(ref))
-            state = in_words(reasons[ref]) if ref in reasons else "new" if counts is None else "ran"
-            resources.append(ResourceStatus(ref, state, **counts or {}))
-        return cls(tuple(resources), tuple(counted))
+            done = totals.resources.get(str(ref))
+            state = in_words(reasons[ref]) if ref in reasons else "new" if done is None else "ran"
+            counts = {} if done is None else {**done, "last": LastBatch.of(**done["last"])}
+            resources.append(ResourceStatus(ref, state, **counts))
+        counters = totals.summed_counters
+        return cls(tuple(resources), tuple(as_metrics(counters)), native_failures(counters))
 
     @property
     def plain(self) -> dict[str, Any]:

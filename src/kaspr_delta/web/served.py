@@ -11,6 +11,7 @@ from typing import Any
 
 from kaspr_delta.control.registry import Document, Registry, loaded, manifests
 from kaspr_delta.control.resource_status import plan_in
+from kaspr_delta.control.totals import Totals
 from kaspr_delta.engine.streams.event import App
 from kaspr_delta.errors import NotFoundError
 from kaspr_delta.plan.builder.build import build_plans
@@ -93,7 +94,7 @@ class Served:
         """The status of the resources, without numbers of batches if these cannot be read."""
         done = readable("the progress of resources", self.store.done)
         plan = without_waiting(self.store.as_found(self.site.plan), self.store.rebuilds(self.site.plan))
-        return Status.summed(plan, *(({}, ()) if isinstance(done, str) else done))
+        return Status.of(plan, Totals() if isinstance(done, str) else done)
 
     def key_counts(self) -> dict[str, int]:
         """How many rows each table has. Foreign tables are left out, and tables that cannot be read."""

@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.source_tables import as_found, columns_in_folder
-from kaspr_delta.control.totals import Totals
-from kaspr_delta.engine.batch.counters import Metric
+from kaspr_delta.control.totals import LocalTotals, Totals
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.spec.ddl import Column
@@ -56,8 +55,8 @@ class Store(Protocol):
     def count(self, table: str) -> int:
         """How many rows a Delta table has."""
 
-    def done(self) -> tuple[Mapping[str, Mapping[str, Any]], list[Metric]]:
-        """The totals of resources by ``kind/name`` (see ``control.totals``), and all counters."""
+    def done(self) -> Totals:
+        """The totals of resources."""
 
     def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:
         """The resources of a plan that need a rebuild, with the reasons, as far as they are known."""
@@ -73,14 +72,14 @@ class LocalStore:
     delta: DeltaRs
     look: float = 0.5
     system: SystemTables = field(init=False)
-    _totals: Totals = field(init=False)
+    _totals: LocalTotals = field(init=False)
     _copies: dict[Any, LocalCopy] = field(default_factory=dict, init=False)
     _follower: Follower = field(default_factory=Follower, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
 
     def __post_init__(self) -> None:
         self.system = NativeSystemTables(self.delta)
-        self._totals = Totals(self.delta)
+        self._totals = LocalTotals(self.delta)
 
     @property
     def ready(self) -> bool:
@@ -114,8 +113,8 @@ class LocalStore:
     def count(self, table: str) -> int:
         return self.delta.count(table)
 
-    def done(self) -> tuple[Mapping[str, Mapping[str, Any]], list[Metric]]:
-        return self._totals.resources, self._totals.metrics
+    def done(self) -> Totals:
+        return self._totals.read()
 
     def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:
         return rebuilds_in(plan, self.delta.rows)

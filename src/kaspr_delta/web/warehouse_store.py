@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import base64
 import itertools
-from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
+from kaspr_delta.control.totals import Totals, totals_by_spark
 from kaspr_delta.engine.agent.table_state import Cell
-from kaspr_delta.engine.batch.counters import Metric, as_metrics
 from kaspr_delta.engine.streams.effect import RECORD
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
-from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, WRITTEN_AT
+from kaspr_delta.storage.layout import TOPIC, WRITTEN_AT
 from kaspr_delta.storage.spark.sql_text import literal
 from kaspr_delta.storage.warehouse.json_rows import json_of, struct_of
-from kaspr_delta.storage.warehouse.page_reads import WarehousePageReads
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, WarehouseSystemTables, binary
 from kaspr_delta.web.sorted_run import Row, RowKey, best_of
 from kaspr_delta.web.typed_rows import FOUND_BY_TEXT, TypedRows
-from kaspr_delta.web.warehouse_source import counters_by_resource, sums_by_resource
 
 # delta-rs does not find DECIMAL keys by text: it skips files by statistics in floating point.
 _FOUND_BY_TEXT = FOUND_BY_TEXT | {"DECIMAL"}
@@ -154,14 +150,8 @@ class WarehouseStore:
         ((count,),) = self.warehouse.rows(f"SELECT count(*) FROM {self.warehouse.identifier(table)}")  # noqa: S608
         return int(count or 0)
 
-    def done(self) -> tuple[Mapping[str, Mapping[str, Any]], list[Metric]]:
-        letters = WarehousePageReads(self.warehouse).grouped(DEAD_LETTERS, ("resource",))
-        sums = sums_by_resource(self.warehouse)
-        resources = {name: {**one, "dead_letters": letters.get((name,), 0)} for name, one in sums.items()}
-        counted: Counter[str] = Counter()
-        for counts in counters_by_resource(self.warehouse).values():
-            counted.update(counts)
-        return resources, as_metrics(counted)
+    def done(self) -> Totals:
+        return totals_by_spark(self.system.query)
 
     def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:  # noqa: ARG002  a statement for each log: too slow
         return {}

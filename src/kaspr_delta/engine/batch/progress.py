@@ -84,10 +84,3 @@ def _summed(batches: DataFrame) -> DataFrame:
         )
         .select(*batches.columns)
     )
-
-
-def summed_counters(delta: Tables, spark: SparkSession) -> dict[str, int]:
-    """The sums of all counters of an application, by name (see ``batch.counters``)."""
-    counts = F.explode(F.from_json("counts", "MAP<STRING, BIGINT>")).alias("counter", "times")
-    summed = delta.read(spark, PROGRESS).select(counts).groupBy("counter").agg(F.sum("times").alias("times"))
-    return {row["counter"]: row["times"] for row in summed.collect()}
