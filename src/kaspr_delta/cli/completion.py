@@ -42,9 +42,8 @@ def _applied(target: Target) -> Iterator[Plan]:
     from kaspr_delta.plan.builder.build import build_plans
     from kaspr_delta.plan.names import delta_name
     from kaspr_delta.runtime.applying import registry_of
-    from kaspr_delta.storage.namespace import Warehouse
 
-    location = Warehouse(target.location)
+    location = target.location
     for schema in () if location.is_unity else location.schemas():
         if target.app is None or delta_name(target.app) == schema:
             yield from build_plans(loaded(registry_of(location, schema).documents()))[0]

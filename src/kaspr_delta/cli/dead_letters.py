@@ -15,7 +15,6 @@ from kaspr_delta.cli.progress import note
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import UsageError
 from kaspr_delta.serde.json_lines import json_line
-from kaspr_delta.storage.namespace import Warehouse
 
 # Letters that are retried at once.
 _AT_ONCE = 10_000
@@ -68,7 +67,7 @@ def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool
     from kaspr_delta.runtime.applying import applied_plan
     from kaspr_delta.storage.opening import folder_tables
 
-    location = Warehouse(target.location)
+    location = target.location
     if location.is_unity:
         msg = "dead letters can be retried on this machine's disk only: put the records on their topics with produce"
         raise UsageError(msg)

@@ -12,7 +12,6 @@ from kaspr_delta.cli.progress import console
 from kaspr_delta.cli.target import Target
 from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.spec.kinds import kind_called
-from kaspr_delta.storage.namespace import Warehouse
 
 
 def delete(  # noqa: PLR0913, PLR0917  one parameter an option
@@ -43,7 +42,7 @@ def delete(  # noqa: PLR0913, PLR0917  one parameter an option
     from kaspr_delta.runtime.applying import registry_of
 
     full, target = kind_called(kind), Target.of(context, warehouse, app)
-    location = Warehouse(target.location)
+    location = target.location
     schema = location.applied_schema(target.app)
     registry = registry_of(location, schema)
     if purge:

@@ -19,7 +19,6 @@ from kaspr_delta.cli.options import AppOption, WarehouseOption
 from kaspr_delta.cli.progress import ProgressOutput, results, show_report, working
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import UsageError
-from kaspr_delta.storage.namespace import Warehouse
 
 if TYPE_CHECKING:
     from kaspr_delta.application import Application
@@ -46,10 +45,10 @@ def demo(context: typer.Context, warehouse: WarehouseOption = None, app: AppOpti
     from kaspr_delta.application import Application
 
     target = Target.of(context, warehouse, app)
-    if Warehouse(target.location).is_unity:
+    if target.location.is_unity:
         msg = "the demo runs on this machine: give a folder as --warehouse"
         raise UsageError(msg)
-    folder = Path(target.location) / "demo"
+    folder = Path(target.location.text) / "demo"
     shutil.rmtree(folder, ignore_errors=True)
     out = results()
     bundle = bundle_folder("order-system")

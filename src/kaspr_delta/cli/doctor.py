@@ -76,10 +76,10 @@ def _jars() -> str:
     return f"in {found[0].parent}" if found else "not downloaded yet (about 90 MB at the first start, once)"
 
 
-def _writable(location: str) -> str:
-    if Warehouse(location).is_unity:
-        return f"{location} (checked when a command runs)"
-    folder = Path(location).expanduser().absolute()
+def _writable(location: Warehouse) -> str:
+    if location.is_unity:
+        return f"{location.text} (checked when a command runs)"
+    folder = Path(location.text).expanduser().absolute()
     try:
         existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
         with tempfile.TemporaryFile(dir=existing):

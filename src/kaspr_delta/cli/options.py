@@ -47,4 +47,4 @@ def open_application(
 
     target = Target.of(context, warehouse, app)
     with working("Starting Spark"):
-        return off_main_thread(lambda: Application.open(path, warehouse=target.location, app=target.app))
+        return off_main_thread(lambda: Application.open(path, warehouse=target.location.text, app=target.app))

@@ -71,7 +71,7 @@ def apply(
     for file in files:
         path = None if file == "-" else Path(file)
         outcomes, findings = apply_manifests(
-            Warehouse(target.location),
+            target.location,
             _load(path),
             app=target.app,
             path=path if prune else None,
@@ -180,7 +180,7 @@ def _opened(context: typer.Context, warehouse: str | None, app: str | None) -> t
     from kaspr_delta.runtime.applying import registry_of
 
     target = Target.of(context, warehouse, app)
-    location = Warehouse(target.location)
+    location = target.location
     schema = location.applied_schema(target.app)
     return registry_of(location, schema), schema, location
 

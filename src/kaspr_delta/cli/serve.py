@@ -14,7 +14,6 @@ from kaspr_delta.cli.progress import console
 from kaspr_delta.cli.target import Target
 from kaspr_delta.settings import APP_PORT_VARIABLE
 from kaspr_delta.spec.loader import load_path
-from kaspr_delta.storage.namespace import Warehouse
 
 TOKEN_VARIABLE = "KASPR_DELTA_TOKEN"  # noqa: S105  the name of a variable, not a token
 _SQL_VARIABLE = "DATABRICKS_WAREHOUSE_ID"
@@ -56,7 +55,7 @@ def serve(  # noqa: PLR0913, PLR0917  one parameter an option
     from kaspr_delta.web.server import serve as serve_at
 
     target = Target.of(context, warehouse, app)
-    location = Warehouse(target.location)
+    location = target.location
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     chosen, documents = target.app, None
     if path is not None and location.is_unity:  # there, the server needs permission to read, not to write

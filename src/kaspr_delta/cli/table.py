@@ -16,7 +16,6 @@ from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.serde.json_text import parse
-from kaspr_delta.storage.namespace import Warehouse
 
 if TYPE_CHECKING:
     from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
@@ -169,7 +168,7 @@ def _applied(target: Target) -> Plan | None:
     from kaspr_delta.runtime.applying import applied_plan
 
     try:
-        return applied_plan(Warehouse(target.location), target.app)
+        return applied_plan(target.location, target.app)
     except NotFoundError:
         return None
 

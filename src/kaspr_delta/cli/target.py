@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import typer
 
 from kaspr_delta.settings import warehouse_location
+from kaspr_delta.storage.namespace import Warehouse
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,6 @@ class Target:
         return cls(warehouse or before.warehouse, app or before.app)
 
     @property
-    def location(self) -> str:
-        """The location of the warehouse: named, or that of the environment, or the default."""
-        return warehouse_location(self.warehouse)
+    def location(self) -> Warehouse:
+        """The warehouse: named, or that of the environment, or the default."""
+        return Warehouse(warehouse_location(self.warehouse))

@@ -13,7 +13,6 @@ from kaspr_delta.cli.target import Target
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.spec.diagnostics import has_errors, sorted_findings
 from kaspr_delta.spec.loader import load_path
-from kaspr_delta.storage.namespace import Warehouse
 
 
 def validate(
@@ -37,7 +36,7 @@ def validate(
     if not has_errors(findings) and any(table.is_foreign for plan in plans for table in plan.tables):
         from kaspr_delta.runtime.applying import source_warnings
 
-        location = Warehouse(Target.of(context, warehouse, app).location)
+        location = Target.of(context, warehouse, app).location
         findings = sorted_findings((*findings, *source_warnings(location, plans, manifests)))
     print_findings(findings)
     if has_errors(findings):
