@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,23 +21,22 @@ from kaspr_delta.api.table import TableHandle
 from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
 from kaspr_delta.control.events import REBUILD_REQUIRED
 from kaspr_delta.control.rebuilds import rebuilds_in
-from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded, without
+from kaspr_delta.control.registry import Registry, documents_of, loaded, without
 from kaspr_delta.control.totals import LocalTotals, totals_by_spark
 from kaspr_delta.engine.batch.topics import known_topics
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
-from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, Serializers, TopicPlan
 from kaspr_delta.plan.definition.waiting import in_words, without_waiting
 from kaspr_delta.plan.names import topic_table
-from kaspr_delta.runtime.applying import only_plan
+from kaspr_delta.runtime.applying import only_plan, session_tables, updated
 from kaspr_delta.runtime.report import RunReport, Status
-from kaspr_delta.runtime.resources import create_system_tables, create_tables, create_views, remove_data
+from kaspr_delta.runtime.resources import create_tables, create_views, remove_data
 from kaspr_delta.runtime.run_events import Listener, Waits, ignore_event
 from kaspr_delta.runtime.runner import Runner
-from kaspr_delta.runtime.session import databricks_session, spark_session
+from kaspr_delta.runtime.session import databricks_session
 from kaspr_delta.runtime.stored_results import StoredResults
 from kaspr_delta.runtime.typed_tables import TypedTables
 from kaspr_delta.settings import warehouse_location
@@ -46,7 +46,7 @@ from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.opening import folder_tables, open_tables
+from kaspr_delta.storage.opening import folder_tables
 from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
 
@@ -116,40 +116,18 @@ class Application:
         location = Warehouse(warehouse_location(None if warehouse is None else str(warehouse)))
         if profile is not None:
             spark = _session_of(profile, location, spark)
-        if path is not None:
-            return cls._apply(Path(path), location, app, spark, limits)
-        schema = location.applied_schema(app)
-        session = spark or spark_session(location.log_file)
-        delta = open_tables(location.namespace(schema), limits)
-        create_system_tables(session, delta)
-        documents = Registry(SessionSystemTables(session, delta)).documents()
-        plan = only_plan(loaded(documents), app if location.is_unity else schema)
-        return cls._with_tables(session, delta, plan)
-
-    @classmethod
-    def _apply(
-        cls, path: Path, location: Warehouse, app: str | None, spark: SparkSession | None, limits: Limits | None
-    ) -> Application:
-        manifests = load_path(path)
-        alone = only_plan(manifests, app)  # before Spark starts: a mistake in YAML should not cost seconds
-        session = spark or spark_session(location.log_file)
-        delta = open_tables(location.namespace(alone.schema), limits)
-        create_system_tables(session, delta)
-        new = documents_of(manifests, alone.application)
-        plan = alone
-
-        def update(before: list[Document]) -> list[Document]:
-            nonlocal plan
-            after = applied(before, new, path)
-            plan = only_plan(loaded(after), alone.application)
-            return after
-
-        Registry(SessionSystemTables(session, delta)).change(update)
-        return cls._with_tables(session, delta, plan)
-
-    @classmethod
-    def _with_tables(cls, session: SparkSession, delta: Tables, declared: Plan) -> Application:
-        opened = cls(session, delta, declared, declared)
+        if path is None:
+            schema = location.applied_schema(app)
+            tables = session_tables(location, schema, spark, limits)
+            documents, name = Registry(tables).documents(), app if location.is_unity else schema
+        else:
+            manifests = load_path(Path(path))
+            alone = only_plan(manifests, app)  # before Spark starts: a mistake in YAML should not cost seconds
+            tables, name = session_tables(location, alone.schema, spark, limits), alone.application
+            update = partial(updated, new=documents_of(manifests, name), path=Path(path))
+            _, documents = Registry(tables).change(update)
+        plan = only_plan(loaded(documents), name)
+        opened = cls(tables.spark, tables.tables, plan, plan)
         opened._look()
         return opened
 
@@ -350,7 +328,7 @@ class Application:
 
     @property
     def _registry(self) -> Registry:
-        return Registry(SessionSystemTables(self.spark, self.delta))
+        return Registry(SessionSystemTables(self.spark, self.delta), self.plan.application)
 
     @property
     def _typed(self) -> TypedTables:
@@ -358,8 +336,7 @@ class Application:
 
     def _reload(self) -> None:
         """Make the plan again if manifests or tables of others have changed."""
-        plans, _ = build_plans(loaded(self._registry.documents()))
-        declared = next((plan for plan in plans if plan.schema == self.plan.schema), self.plan.emptied)
+        declared = self._registry.plan() or self.plan.emptied
         if declared != self.declared:
             self.declared, self._stale = declared, {}
         self._look()

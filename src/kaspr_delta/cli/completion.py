@@ -38,15 +38,14 @@ def _target(context: typer.Context) -> Target:
 
 
 def _applied(target: Target) -> Iterator[Plan]:
-    from kaspr_delta.control.registry import loaded
-    from kaspr_delta.plan.builder.build import build_plans
     from kaspr_delta.plan.names import delta_name
     from kaspr_delta.runtime.applying import registry_of
 
     location = target.location
     for schema in () if location.is_unity else location.schemas():
         if target.app is None or delta_name(target.app) == schema:
-            yield from build_plans(loaded(registry_of(location, schema).documents()))[0]
+            plan = registry_of(location, schema).plan()
+            yield from [] if plan is None else [plan]
 
 
 def complete_kind(incomplete: str) -> list[str]:

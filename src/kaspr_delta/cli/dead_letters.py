@@ -64,14 +64,14 @@ def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
 
 def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool) -> None:
     from kaspr_delta.control.retry import LocalDeadLetters
-    from kaspr_delta.runtime.applying import applied_plan
+    from kaspr_delta.runtime.applying import applied_registry
     from kaspr_delta.storage.opening import folder_tables
 
     location = target.location
     if location.is_unity:
         msg = "dead letters can be retried on this machine's disk only: put the records on their topics with produce"
         raise UsageError(msg)
-    plan = applied_plan(location, target.app)
+    plan = applied_registry(location, target.app).plan()
     tables = None if plan is None else folder_tables(location.namespace(plan.schema))
     if plan is None or tables is None:
         return

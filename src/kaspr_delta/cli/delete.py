@@ -39,12 +39,10 @@ def delete(  # noqa: PLR0913, PLR0917  one parameter an option
     """
     from kaspr_delta.control.registry import without
     from kaspr_delta.control.resource_status import newly_waiting
-    from kaspr_delta.runtime.applying import registry_of
+    from kaspr_delta.runtime.applying import applied_registry
 
     full, target = kind_called(kind), Target.of(context, warehouse, app)
-    location = target.location
-    schema = location.applied_schema(target.app)
-    registry = registry_of(location, schema)
+    registry = applied_registry(target.location, target.app)
     if purge:
         before = registry.documents()
         open_application(context, warehouse, app).delete(kind, name, purge=True)
@@ -54,5 +52,5 @@ def delete(  # noqa: PLR0913, PLR0917  one parameter an option
     typer.echo(f'{full.lower()}.kaspr.io "{name}" deleted')
     done = "its data with it" if purge else "its data stay (--purge would delete them too)"
     console().print(done, markup=False, style="dim")
-    for ref, reason in newly_waiting(before, after, schema):
+    for ref, reason in newly_waiting(registry.plan(before), registry.plan(after)):
         typer.echo(f"{ref} {in_words(reason)}")

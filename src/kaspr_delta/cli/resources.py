@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,13 +23,11 @@ from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.kinds import KINDS_BY_COMMAND, kind_called, short_kind
 from kaspr_delta.spec.limits import LONGEST_FILE
 from kaspr_delta.spec.loader import LoadedManifests, load_bytes, load_path
-from kaspr_delta.storage.namespace import Warehouse
 
 if TYPE_CHECKING:
     from kaspr_delta.control.events import Event
     from kaspr_delta.control.registry import Registry
-    from kaspr_delta.control.resource_status import Facts, ResourceStatus
-    from kaspr_delta.plan.definition.application import Plan
+    from kaspr_delta.control.resource_status import ResourceStatus
 
 _EVENTS = {"event", "events", "ev"}
 
@@ -108,14 +106,17 @@ def get(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta get all
         kaspr-delta get ktable orders -o yaml
     """
-    registry, schema, location = _opened(context, warehouse, app)
+    from kaspr_delta.control.resource_status import resource_statuses
+    from kaspr_delta.runtime.facts import plan_and_facts
+
+    registry = _registry(context, warehouse, app)
     if kinds.lower() in _EVENTS:
         _print_events(sorted(registry.events()), output)
         return
     if kinds.lower() in NAMES:
-        _print_topics(topics_in(*_plan_and_facts(registry, schema, location), name), name, output)
+        _print_topics(topics_in(*plan_and_facts(registry), name), name, output)
         return
-    everything = list(_resource_statuses(registry, schema, location))
+    everything = list(resource_statuses(registry.documents(), *plan_and_facts(registry)))
     wanted = KINDS_BY_COMMAND if kinds == "all" else tuple(kind_called(kind) for kind in kinds.split(","))
     chosen = [one for kind in wanted for one in everything if one.document.kind == kind]
     if name is not None:
@@ -145,17 +146,17 @@ def describe(
 
         kaspr-delta describe kjoin orders-products-join
     """
-    from kaspr_delta.control.resource_status import events_of
+    from kaspr_delta.control.resource_status import events_of, resource_statuses
+    from kaspr_delta.runtime.facts import plan_and_facts
 
-    registry, schema, location = _opened(context, warehouse, app)
+    registry = _registry(context, warehouse, app)
     if kind.lower() in NAMES:
-        (topic,) = topics_in(*_plan_and_facts(registry, schema, location), name)
+        (topic,) = topics_in(*plan_and_facts(registry), name)
         typer.echo("\n".join(described(topic)))
         return
     full = kind_called(kind)
-    one = _named(
-        [one for one in _resource_statuses(registry, schema, location) if one.document.kind == full], full, name
-    )
+    everything = resource_statuses(registry.documents(), *plan_and_facts(registry))
+    one = _named([one for one in everything if one.document.kind == full], full, name)
     resource = one.resource
     metadata = resource.pop("metadata")
     head = {"name": metadata.pop("name"), "namespace": metadata.pop("namespace")}
@@ -176,32 +177,11 @@ def _load(path: Path | None) -> LoadedManifests:
     return load_bytes(sys.stdin.buffer.read(LONGEST_FILE + 1), "standard input") if path is None else load_path(path)
 
 
-def _opened(context: typer.Context, warehouse: str | None, app: str | None) -> tuple[Registry, str, Warehouse]:
-    from kaspr_delta.runtime.applying import registry_of
+def _registry(context: typer.Context, warehouse: str | None, app: str | None) -> Registry:
+    from kaspr_delta.runtime.applying import applied_registry
 
     target = Target.of(context, warehouse, app)
-    location = target.location
-    schema = location.applied_schema(target.app)
-    return registry_of(location, schema), schema, location
-
-
-def _resource_statuses(registry: Registry, schema: str, location: Warehouse) -> Iterator[ResourceStatus]:
-    from kaspr_delta.control.resource_status import resource_statuses
-
-    yield from resource_statuses(registry.documents(), *_plan_and_facts(registry, schema, location))
-
-
-def _plan_and_facts(registry: Registry, schema: str, location: Warehouse) -> tuple[Plan | None, Facts]:
-    from kaspr_delta.control.resource_status import plan_of
-    from kaspr_delta.control.source_tables import as_found
-    from kaspr_delta.runtime.facts import facts_of
-    from kaspr_delta.storage.opening import folder_tables
-
-    plan = plan_of(registry.documents(), schema)
-    local = folder_tables(location.namespace(schema))
-    if plan is not None and local is not None:
-        plan = as_found(local, plan)
-    return plan, facts_of(location, schema, plan)
+    return applied_registry(target.location, target.app)
 
 
 def _named(among: Iterable[ResourceStatus], kind: str, name: str) -> ResourceStatus:

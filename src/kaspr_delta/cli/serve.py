@@ -66,6 +66,7 @@ def serve(  # noqa: PLR0913, PLR0917  one parameter an option
     namespace = location.namespace(location.applied_schema(chosen))
     application = web_application(
         namespace,
+        app=chosen,
         documents=documents,
         sql_warehouse=sql_warehouse or os.environ.get(_SQL_VARIABLE, ""),
         token=os.environ.get(TOKEN_VARIABLE, ""),

@@ -165,10 +165,10 @@ def _load(context: typer.Context, target: Target, name: str, file: _File) -> Non
 
 def _applied(target: Target) -> Plan | None:
     """The applied plan; None if nothing is applied yet."""
-    from kaspr_delta.runtime.applying import applied_plan
+    from kaspr_delta.runtime.applying import applied_registry
 
     try:
-        return applied_plan(target.location, target.app)
+        return applied_registry(target.location, target.app).plan()
     except NotFoundError:
         return None
 

@@ -13,6 +13,9 @@ from typing import Any
 
 from kaspr_delta.control.events import WARNING, Event, Resources, by_name, events_of_change
 from kaspr_delta.errors import NotFoundError, SetupError
+from kaspr_delta.plan.builder.build import build_plans
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.names import delta_name
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.loader import LoadedManifest, LoadedManifests, load_text, together
 from kaspr_delta.spec.manifest import Manifest
@@ -67,9 +70,14 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """The applied documents of one application, and the events of its resources."""
+    """The applied documents of one application, and the events of its resources.
+
+    Without the name of an ``app`` it is the only one of the documents: a folder has one, a schema of a catalog may
+    have several.
+    """
 
     tables: SystemTables
+    app: str | None = None
 
     def documents(self) -> list[Document]:
         """All documents, in the order in which they were applied.
@@ -81,6 +89,12 @@ class Registry:
             raise _another_format(rows[0].get("format") or 0)
         rows.sort(key=lambda row: row["position"])
         return [Document(**{name: row[name] for name in Document.__dataclass_fields__}) for row in rows]
+
+    def plan(self, documents: Iterable[Document] | None = None) -> Plan | None:
+        """The plan of the application, with the applied documents or with others; None if it is not among them."""
+        plans, _ = build_plans(loaded(self.documents() if documents is None else documents))
+        found = named(plans, self.app)
+        return found[0] if len(found) == 1 else None
 
     def change(self, update: Callable[[list[Document]], list[Document]]) -> tuple[list[Document], list[Document]]:
         """Change the documents and append the resulting events. Returns the documents before and after.
@@ -164,6 +178,11 @@ def without(before: Iterable[Document], kind: str, name: str) -> list[Document]:
     if len(left) == len(documents):
         raise NotFoundError.among(short_kind(kind), name, [other.name for other in documents if other.kind == kind])
     return left
+
+
+def named(plans: Iterable[Plan], app: str | None) -> list[Plan]:
+    """The plans of the application with this name, or, without one, of all."""
+    return [plan for plan in plans if app is None or delta_name(app) == plan.schema]
 
 
 def spec_hash(manifest: Manifest) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from kaspr_delta.control.events import Event, Reference, references
-from kaspr_delta.control.registry import Document, loaded, manifests, spec_hash
-from kaspr_delta.plan.builder.build import build_plans
+from kaspr_delta.control.registry import Document, manifests, spec_hash
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -124,22 +123,10 @@ class ResourceStatus:
         return {"type": "Ready", "status": "False", "reason": self.reason, "message": self.waits}
 
 
-def plan_of(documents: list[Document], schema: str) -> Plan | None:
-    """The plan of the application with these documents; None if all were deleted."""
-    plans, _ = build_plans(loaded(documents))
-    return plan_in(plans, schema)
-
-
-def plan_in(plans: Sequence[Plan], schema: str) -> Plan | None:
-    """The only plan, or the one of a schema: one of Unity Catalog may have another name than its application."""
-    return next((plan for plan in plans if len(plans) == 1 or plan.schema == schema), None)
-
-
-def newly_waiting(before: list[Document], after: list[Document], schema: str) -> list[tuple[ResourceRef, str]]:
+def newly_waiting(before: Plan | None, after: Plan | None) -> list[tuple[ResourceRef, str]]:
     """The resources that wait after a change of the documents and did not wait before it, with their reasons."""
-    earlier, later = (plan_of(documents, schema) for documents in (before, after))
-    waited = {} if earlier is None else dict(earlier.waiting)
-    return [] if later is None else [(ref, reason) for ref, reason in later.waiting if ref not in waited]
+    waited = {} if before is None else dict(before.waiting)
+    return [] if after is None else [(ref, reason) for ref, reason in after.waiting if ref not in waited]
 
 
 def resource_statuses(

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from kaspr_delta.control.events import REBUILD_REQUIRED
 from kaspr_delta.control.rebuilds import rebuilds_in
-from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded
-from kaspr_delta.control.resource_status import plan_of
+from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded, named
 from kaspr_delta.control.source_tables import source_findings
 from kaspr_delta.errors import ManifestError, NotFoundError, UsageError
 from kaspr_delta.plan.builder.build import build_plans
@@ -20,10 +19,14 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.spec.diagnostics import Finding, has_errors, sorted_findings
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.spec.loader import LoadedManifests
+from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.opening import folder_tables, open_tables
 from kaspr_delta.storage.system_tables import SessionSystemTables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +39,28 @@ class Outcome:
     what: Literal["created", "configured", "unchanged", "deleted"]
 
 
-def registry_of(warehouse: Warehouse, schema: str) -> Registry:
+def registry_of(warehouse: Warehouse, schema: str, app: str | None = None) -> Registry:
     """The registry of an application. On this machine's disk it does not need Spark."""
-    namespace = warehouse.namespace(schema)
-    local = folder_tables(namespace)
-    if local is not None:
-        return Registry(NativeSystemTables(local))
+    local = folder_tables(warehouse.namespace(schema))
+    return Registry(session_tables(warehouse, schema) if local is None else NativeSystemTables(local), app)
+
+
+def session_tables(
+    warehouse: Warehouse, schema: str, spark: SparkSession | None = None, limits: Limits | None = None
+) -> SessionSystemTables:
+    """The system tables of an application by a session, which is started if none is given; they are created."""
     from kaspr_delta.runtime.resources import create_system_tables
     from kaspr_delta.runtime.session import spark_session
 
-    session, delta = spark_session(warehouse.log_file), open_tables(namespace)
+    session = spark or spark_session(warehouse.log_file)
+    delta = open_tables(warehouse.namespace(schema), limits)
     create_system_tables(session, delta)
-    return Registry(SessionSystemTables(session, delta))
+    return SessionSystemTables(session, delta)
 
 
-def applied_plan(warehouse: Warehouse, app: str | None) -> Plan | None:
-    """The plan of an application from its registry; None if all is deleted. Raises NotFoundError and UsageError."""
-    schema = warehouse.applied_schema(app)
-    return plan_of(registry_of(warehouse, schema).documents(), schema)
+def applied_registry(warehouse: Warehouse, app: str | None) -> Registry:
+    """The registry of the only or the named application of a warehouse. Raises NotFoundError and UsageError."""
+    return registry_of(warehouse, warehouse.applied_schema(app), app)
 
 
 def documents_in(manifests: LoadedManifests, app: str | None) -> list[Document]:
@@ -99,9 +106,9 @@ def apply_manifests(
     findings: list[Finding] = []
     for plan in _chosen(manifests, app):
         new = documents_of(manifests, plan.application)
-        registry = registry_of(warehouse, plan.schema)
-        update = partial(_update, new=new, path=path)
-        rebuilds = _new_rebuilds(registry, update, plan.schema)
+        registry = registry_of(warehouse, plan.schema, plan.application)
+        update = partial(updated, new=new, path=path)
+        rebuilds = _new_rebuilds(registry, update)
         for reason in rebuilds.values():
             warn(reason)
         before, after = registry.change(update)
@@ -121,7 +128,7 @@ def _chosen(manifests: LoadedManifests, app: str | None) -> list[Plan]:
     plans, findings = build_plans(manifests)
     if has_errors(findings):
         raise ManifestError(findings)
-    chosen = [plan for plan in plans if app in {None, plan.application, plan.schema}]
+    chosen = named(plans, app)
     if not chosen and app is not None:
         raise NotFoundError.among("application", app, [plan.application for plan in plans])
     if not chosen:
@@ -130,7 +137,8 @@ def _chosen(manifests: LoadedManifests, app: str | None) -> list[Plan]:
     return chosen
 
 
-def _update(before: list[Document], new: list[Document], path: Path | None) -> list[Document]:
+def updated(before: list[Document], new: list[Document], path: Path | None) -> list[Document]:
+    """The documents after new ones were applied, see ``applied``. Raises ManifestError if they cannot run."""
     after = applied(before, new, path)
     _, found = build_plans(loaded(after))
     if has_errors(found):
@@ -138,12 +146,10 @@ def _update(before: list[Document], new: list[Document], path: Path | None) -> l
     return after
 
 
-def _new_rebuilds(
-    registry: Registry, update: Callable[[list[Document]], list[Document]], schema: str
-) -> dict[ResourceRef, str]:
+def _new_rebuilds(registry: Registry, update: Callable[[list[Document]], list[Document]]) -> dict[ResourceRef, str]:
     """The resources that will need a rebuild after a change and do not yet, with the reasons."""
     before = registry.documents()
-    now, then = (plan_of(documents, schema) for documents in (before, update(before)))
+    now, then = registry.plan(before), registry.plan(update(before))
     needed = {} if now is None else rebuilds_in(now, registry.tables.query)
     needs = {} if then is None else rebuilds_in(then, registry.tables.query)
     return {ref: reason for ref, reason in needs.items() if needed.get(ref) != reason}

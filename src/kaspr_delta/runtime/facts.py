@@ -4,70 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 from kaspr_delta.control.figures import Figures
 from kaspr_delta.control.rebuilds import rebuilds_in
+from kaspr_delta.control.registry import Registry
 from kaspr_delta.control.resource_status import Facts
+from kaspr_delta.control.source_tables import as_found
 from kaspr_delta.control.totals import totals_by_spark
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.opening import folder_tables, open_tables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.system_tables import SessionSystemTables
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
-    from kaspr_delta.storage.tables import Tables
-
-
-def facts_of(warehouse: Warehouse, schema: str, plan: Plan | None) -> Facts:
-    """The facts of an application in a warehouse. Uses Spark only if its tables are not on this machine."""
-    if plan is None:
-        return NoFacts()
-    namespace = warehouse.namespace(schema)
-    local = folder_tables(namespace)
-    if local is not None:
-        return Figures.of(local, plan)
-    from kaspr_delta.runtime.session import spark_session
-
-    return SparkFacts(spark_session(warehouse.log_file), open_tables(namespace), plan)
-
-
-class NoFacts:
-    """The facts of an application whose resources were all deleted."""
-
-    done: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
-    rebuilds: Mapping[ResourceRef, str] = MappingProxyType({})
-
-    def rows(self, table: str) -> int | None:  # noqa: ARG002
-        return None
-
-    def lag(self, ref: ResourceRef) -> int | None:  # noqa: ARG002
-        return None
+def plan_and_facts(registry: Registry) -> tuple[Plan | None, Facts]:
+    """The plan of an application as its resources would run now, and its facts. None if all were deleted."""
+    plan = registry.plan()
+    match registry.tables:
+        case NativeSystemTables(delta) if plan is not None:
+            plan = as_found(delta, plan)
+            return plan, Figures.of(delta, plan)
+        case SessionSystemTables() as tables if plan is not None:
+            return plan, SparkFacts(tables, plan)
+    return plan, Figures({}, {}, {})
 
 
 @dataclass
 class SparkFacts:
     """The facts of an application in any warehouse. The lag of its resources is unknown."""
 
-    spark: SparkSession
-    delta: Tables
+    tables: SessionSystemTables
     plan: Plan
 
     def rows(self, table: str) -> int | None:
-        return self.delta.read(self.spark, table).count() if self.delta.exists(self.spark, table) else 0
+        return next((row["many"] for row in self.tables.query(table, "SELECT count(*) AS many FROM t")), 0)
 
     def lag(self, ref: ResourceRef) -> int | None:  # noqa: ARG002
         return None
 
     @cached_property
     def rebuilds(self) -> Mapping[ResourceRef, str]:
-        return rebuilds_in(self.plan, SessionSystemTables(self.spark, self.delta).query)
+        return rebuilds_in(self.plan, self.tables.query)
 
     @cached_property
     def done(self) -> Mapping[str, Mapping[str, Any]]:
-        return totals_by_spark(partial(self.delta.query, self.spark)).resources
+        return totals_by_spark(self.tables.query).resources

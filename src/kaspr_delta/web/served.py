@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from kaspr_delta.control.registry import Document, Registry, loaded, manifests
-from kaspr_delta.control.resource_status import plan_in
+from kaspr_delta.control.registry import Document, Registry, manifests
 from kaspr_delta.control.totals import Totals
 from kaspr_delta.engine.streams.event import App
 from kaspr_delta.errors import NotFoundError
-from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.paths import Path
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -63,7 +61,7 @@ class Served:
     """An application as it is applied by now, or as fixed by ``documents``. Close it in the end."""
 
     store: Store
-    schema: str
+    app: str | None
     documents: list[Document] | None = None
     site: Site = field(init=False)
     metrics: Metrics = field(init=False)
@@ -72,7 +70,7 @@ class Served:
     _thread: threading.Thread | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._registry = Registry(self.store.system)
+        self._registry = Registry(self.store.system, self.app)
         self.metrics = Metrics(lambda: self.site.plan, self.status, self.key_counts)
         self.site = self._load()
 
@@ -119,10 +117,10 @@ class Served:
     def _load(self) -> Site:
         version = None if self.documents is not None else self._registry.version
         documents = self._registry.documents() if self.documents is None else self.documents
-        plans, _ = build_plans(loaded(documents))
-        plan = plan_in(plans, self.schema)
+        plan = self._registry.plan(documents)
         if plan is None:
-            raise NotFoundError.among("application", self.schema, [plan.schema for plan in plans])
+            applications = {one.metadata.application or "" for one in manifests(documents).values()}
+            raise NotFoundError.among("application", self.app or "", applications)
         app = App.of(plan.application, plan.application_id)
         outbox = Outbox(self.store, plan, self.metrics.sent)
         known = KnownTables.of(self.store, plan)

@@ -29,9 +29,10 @@ class Address:
     behind_proxy: bool = False
 
 
-def web_application(
+def web_application(  # noqa: PLR0913  most are options of `serve`
     namespace: Namespace,
     *,
+    app: str | None = None,
     documents: list[Document] | None = None,
     sql_warehouse: str = "",
     token: str = "",
@@ -39,9 +40,10 @@ def web_application(
 ) -> WebApplication:
     """The ASGI application of the manifests applied to a namespace, or of given documents. Its lifespan closes all.
 
-    Tables that are not on this machine are read through the Databricks SQL warehouse with this id. Raises SetupError
-    without the packages of the extra ``serve``, UsageError if a SQL warehouse is needed and none is given, and
-    NotFoundError if the namespace has no such application.
+    ``app`` names the application, where the schema of a catalog has several. Tables that are not on this machine are
+    read through the Databricks SQL warehouse with this id. Raises SetupError without the packages of the extra
+    ``serve``, UsageError if a SQL warehouse is needed and none is given, and NotFoundError if there is no such
+    application.
     """
     try:
         from kaspr_delta.web.access import Access
@@ -71,7 +73,7 @@ def web_application(
     # A proxy other than that of Databricks Apps may send a token that is not for this workspace.
     as_visitor = client_of_visitor(warehouse.client.config.host) if APP_PORT_VARIABLE in os.environ else None
     pages = Pages(WarehouseSources(warehouse, as_visitor), documents)
-    return WebApplication(Served(WarehouseStore(warehouse), namespace.name, documents), access, pages)
+    return WebApplication(Served(WarehouseStore(warehouse), app, documents), access, pages)
 
 
 def serve(application: WebApplication, address: Address, listening: Callable[[int], None]) -> None:

@@ -12,7 +12,6 @@ import pytest
 from ruamel.yaml import YAML
 
 from kaspr_delta.control.registry import Registry
-from kaspr_delta.control.resource_status import plan_of
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.state_definitions import definition_of
@@ -120,8 +119,7 @@ def test_a_changed_extractor_is_told_before_it_is_applied_and_shows_as_rebuild_r
         return {name: (one["status"], one["reason"]) for name, one in found.items()}
 
     on("apply", "-f", BUNDLE)
-    documents = Registry(NativeSystemTables(tables_of(tmp_path))).documents()
-    plan, ref = plan_of(documents, "order_system"), ResourceRef("join", "orders-products-join")
+    plan, ref = Registry(NativeSystemTables(tables_of(tmp_path))).plan(), ResourceRef("join", "orders-products-join")
     assert plan is not None
     start = Start(definition_of(plan, ref), {"left": 0, "right": 0}).to_json()
     log = plan.log_of(ref)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.control.source_tables import as_found
-from kaspr_delta.runtime.applying import applied_plan
+from kaspr_delta.runtime.applying import applied_registry
 from kaspr_delta.runtime.typed_tables import TypedTables
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
@@ -144,7 +144,7 @@ def test_get_tells_what_run_tells(kaspr: Kaspr, case: tuple[Path, str], tmp_path
     file, _ = case
     warehouse = Warehouse(str(tmp_path / "wh"))
     kaspr("apply", "-f", file, "--warehouse", warehouse.text)
-    plan = applied_plan(warehouse, None)
+    plan = applied_registry(warehouse, None).plan()
     assert plan is not None
     namespace = warehouse.namespace("a")
     of_run = TypedTables(None, open_tables(namespace)).known(plan)  # type: ignore[arg-type]

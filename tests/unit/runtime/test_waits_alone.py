@@ -120,7 +120,9 @@ class Breaking:
 
 
 def opened(delta: Breaking) -> Application:
-    return Application._with_tables(cast("Any", None), cast("Any", delta), PLAN)
+    app = Application(cast("Any", None), cast("Any", delta), PLAN, PLAN)
+    app._look()
+    return app
 
 
 CASES = [
