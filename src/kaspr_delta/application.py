@@ -302,9 +302,7 @@ class Application:
         """
         full = kind_called(kind)
         ref = ResourceRef(short_kind(full), name)
-        known = [document.name for document in self._registry.documents() if document.kind == full]
-        if name not in known:
-            raise NotFoundError.among(short_kind(full), name, known)
+        without(self._registry.documents(), full, name)  # raises NotFoundError
         with contextlib.ExitStack() as held:
             if purge:
                 if not self._held(held, ref):

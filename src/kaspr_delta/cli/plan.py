@@ -14,8 +14,7 @@ from kaspr_delta.cli.options import AppOption, WarehouseOption
 from kaspr_delta.cli.plan_table import as_table
 from kaspr_delta.cli.progress import results
 from kaspr_delta.cli.target import Target
-from kaspr_delta.errors import NotFoundError
-from kaspr_delta.plan.builder.build import build_plans
+from kaspr_delta.plan.builder.build import build_plans, named
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.explain.explain import as_json, as_text
 from kaspr_delta.plan.explain.mermaid import as_mermaid
@@ -60,7 +59,7 @@ def plan(
     if has_errors(findings):
         print_findings(findings, to_stderr=True)
         raise typer.Exit(1)
-    plans = _chosen(plans, Target.of(context, warehouse, app).app)
+    plans = named(plans, Target.of(context, warehouse, app).app)
     screen = results()
     match output or (PlanOutput.TABLE if screen.is_terminal else PlanOutput.TEXT):
         case PlanOutput.TABLE:
@@ -74,14 +73,6 @@ def plan(
             typer.echo(json.dumps({"applications": [as_json(plan) for plan in plans]}, indent=2, ensure_ascii=False))
         case PlanOutput.MERMAID:
             typer.echo(as_mermaid(plans))
-
-
-def _chosen(plans: tuple[Plan, ...], app: str | None) -> tuple[Plan, ...]:
-    """The plan of the application of that name, or all plans. Raises NotFoundError."""
-    chosen = tuple(plan for plan in plans if app in {None, plan.application, plan.schema})
-    if app is not None and not chosen:
-        raise NotFoundError.among("application", app, [plan.application for plan in plans])
-    return chosen
 
 
 def _print_warnings(plans: tuple[Plan, ...]) -> None:

@@ -15,7 +15,6 @@ from kaspr_delta.control.events import WARNING, Event, Resources, by_name, event
 from kaspr_delta.errors import NotFoundError, SetupError
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.names import delta_name
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.loader import LoadedManifest, LoadedManifests, load_text, together
 from kaspr_delta.spec.manifest import Manifest
@@ -93,7 +92,7 @@ class Registry:
     def plan(self, documents: Iterable[Document] | None = None) -> Plan | None:
         """The plan of the application, with the applied documents or with others; None if it is not among them."""
         plans, _ = build_plans(loaded(self.documents() if documents is None else documents))
-        found = named(plans, self.app)
+        found = [plan for plan in plans if plan.is_of(self.app)]
         return found[0] if len(found) == 1 else None
 
     def change(self, update: Callable[[list[Document]], list[Document]]) -> tuple[list[Document], list[Document]]:
@@ -178,11 +177,6 @@ def without(before: Iterable[Document], kind: str, name: str) -> list[Document]:
     if len(left) == len(documents):
         raise NotFoundError.among(short_kind(kind), name, [other.name for other in documents if other.kind == kind])
     return left
-
-
-def named(plans: Iterable[Plan], app: str | None) -> list[Plan]:
-    """The plans of the application with this name, or, without one, of all."""
-    return [plan for plan in plans if app is None or delta_name(app) == plan.schema]
 
 
 def spec_hash(manifest: Manifest) -> str:

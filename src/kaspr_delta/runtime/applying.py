@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal
 
 from kaspr_delta.control.events import REBUILD_REQUIRED
 from kaspr_delta.control.rebuilds import rebuilds_in
-from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded, named
+from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded
 from kaspr_delta.control.source_tables import source_findings
-from kaspr_delta.errors import ManifestError, NotFoundError, UsageError
-from kaspr_delta.plan.builder.build import build_plans
+from kaspr_delta.errors import ManifestError, UsageError
+from kaspr_delta.plan.builder.build import build_plans, named
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.spec.diagnostics import Finding, has_errors, sorted_findings
@@ -123,14 +123,12 @@ def apply_manifests(
     return outcomes, sorted_findings(findings)
 
 
-def _chosen(manifests: LoadedManifests, app: str | None) -> list[Plan]:
+def _chosen(manifests: LoadedManifests, app: str | None) -> tuple[Plan, ...]:
     """The plans of all applications, or of the named one."""
     plans, findings = build_plans(manifests)
     if has_errors(findings):
         raise ManifestError(findings)
     chosen = named(plans, app)
-    if not chosen and app is not None:
-        raise NotFoundError.among("application", app, [plan.application for plan in plans])
     if not chosen:
         msg = "there is no application in these manifests: label resources with kaspr.io/app, or add a KasprApp"
         raise UsageError(msg)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kaspr_delta.errors import NotFoundError
 from kaspr_delta.plan.builder.agents import agent_plans
 from kaspr_delta.plan.builder.aggregations import aggregation_plans
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, applications, channel_of
@@ -48,6 +49,14 @@ def build_plans(loaded: LoadedManifests) -> tuple[tuple[Plan, ...], tuple[Findin
         plans.append(replace(plan, findings=sorted_findings((*common.findings, *report.findings))))
         everything.extend(report.findings)
     return tuple(plans), sorted_findings(everything)
+
+
+def named(plans: tuple[Plan, ...], app: str | None) -> tuple[Plan, ...]:
+    """The plan of the named application, or, without a name, all plans. Raises NotFoundError."""
+    chosen = tuple(plan for plan in plans if plan.is_of(app))
+    if app is not None and not chosen:
+        raise NotFoundError.among("application", app, [plan.application for plan in plans])
+    return chosen
 
 
 def _plan(

@@ -19,6 +19,7 @@ from kaspr_delta.plan.definition.resources import (
     WebViewPlan,
 )
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
+from kaspr_delta.plan.names import delta_name
 from kaspr_delta.spec.app import OnGap
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.spec.diagnostics import Finding, Location
@@ -77,6 +78,10 @@ class Plan:
     on_gap: OnGap = field(default="fail", metadata=NOT_SHOWN)
     # Sentences for people about changes to stored tables, such as added columns.
     notices: tuple[str, ...] = field(default=(), metadata=NOT_SHOWN)
+
+    def is_of(self, app: str | None) -> bool:
+        """Whether this is the plan of the application that a command names; without a name any is."""
+        return app is None or delta_name(app) == self.schema
 
     @property
     def runs(self) -> tuple[ResourceRef, ...]:
