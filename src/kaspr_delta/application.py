@@ -303,11 +303,13 @@ class Application:
         full = kind_called(kind)
         ref = ResourceRef(short_kind(full), name)
         without(self._registry.documents(), full, name)  # raises NotFoundError
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as locks:
             if purge:
-                if not self._held(held, ref):
+                if not self._lock(locks, ref):
                     self._registry.change(lambda before: without(before, full, name))
-                    self._wait_for(held, ref)
+                    if not self._lock(locks, ref, _PATIENCE):
+                        msg = f"{ref} is deleted, and still runs in another process: its data stay"
+                        raise AlreadyRunningError(msg)
                 # Before the registry forgets it, if possible: after an interruption here it can be deleted again.
                 remove_data(self.spark, self.delta, self.declared, ref)
             self._registry.change(lambda before: [document for document in before if document.id != (full, name)])
@@ -396,20 +398,15 @@ class Application:
         for ref, reason in rebuilds.items():
             self._registry.warn(kind_called(ref.kind), ref.name, REBUILD_REQUIRED, reason)
 
-    def _held(self, held: contextlib.ExitStack, ref: ResourceRef) -> bool:
-        """Take the lock of a resource. Returns whether it was free."""
-        try:
-            held.enter_context(self.delta.namespace.resource_lock(str(ref)))
-        except AlreadyRunningError:
-            return False
-        return True
-
-    def _wait_for(self, held: contextlib.ExitStack, ref: ResourceRef) -> None:
-        deadline = time.monotonic() + _PATIENCE
-        while not self._held(held, ref):
-            if time.monotonic() > deadline:
-                msg = f"{ref} is deleted, and still runs in another process: its data stay"
-                raise AlreadyRunningError(msg)
+    def _lock(self, locks: contextlib.ExitStack, ref: ResourceRef, patience: float = 0) -> bool:
+        """Take the lock of a resource. Returns whether it became free in so many seconds."""
+        deadline = time.monotonic() + patience
+        while True:
+            with contextlib.suppress(AlreadyRunningError):
+                locks.enter_context(self.delta.namespace.resource_lock(str(ref)))
+                return True
+            if time.monotonic() >= deadline:
+                return False
             time.sleep(_LOOK)
 
     @property

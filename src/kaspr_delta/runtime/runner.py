@@ -77,7 +77,7 @@ class Runner:
         """
         self._stop = stop or self._stop
         stages, tasks = self._stages(only), [task.ref for task in self.plan.tasks if task.ref in only]
-        with self._held([*_refs(stages), *tasks]) as folded:
+        with self._recovered([*_refs(stages), *tasks]) as folded:
             stages = self._stages(only)
             for ref in tasks:
                 self._attempted(ref, lambda ref: self._runs[ref].batch.tick(self.spark, ending=True))
@@ -108,7 +108,7 @@ class Runner:
         refs = _refs(self._stages(only))
         tasks = [task for task in self.plan.tasks if not only or task.ref in only]
         self._all = frozenset([*refs, *(task.ref for task in tasks)])
-        with self._held([*refs, *(task.ref for task in tasks)]):
+        with self._recovered([*refs, *(task.ref for task in tasks)]):
             refs = [ref for ref in refs if ref not in self._failures]
             schedules = [(self._runs[task.ref], task.schedule) for task in tasks if task.ref not in self._failures]
             endless = runs_here(self.spark) and self.delta.namespace.streams_go_on
@@ -274,7 +274,7 @@ class Runner:
         return stages
 
     @contextlib.contextmanager
-    def _held(self, refs: Sequence[ResourceRef]) -> Iterator[Mapping[str, Mapping[str, int]]]:
+    def _recovered(self, refs: Sequence[ResourceRef]) -> Iterator[Mapping[str, Mapping[str, int]]]:
         """Hold the locks of the resources, and recover from a killed run, also resources that share their tables.
 
         Yields the batches that were folded before the recovery (see ``folded_batches``).
