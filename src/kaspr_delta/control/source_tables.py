@@ -22,6 +22,8 @@ from kaspr_delta.storage.layout import CHANGE_FEED
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.native.delta_rs import DeltaRs, is_refused
 from kaspr_delta.storage.native.readable import read_errors, reason_of
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.system_tables import SystemTables
 
 ColumnsOf: TypeAlias = Callable[[str], "tuple[Column, ...] | str | None"]
 """The columns of a Delta table that others write; the reason if it cannot be read, None if only Spark can tell."""
@@ -84,8 +86,14 @@ def looked_up(plan: Plan, columns_of: ColumnsOf) -> tuple[Plan, dict[ResourceRef
     return plan, reasons
 
 
-def as_found(delta: DeltaRs, plan: Plan) -> Plan:
-    """The plan in which resources wait also for tables of others in folders, as `run` would find them now."""
+def as_found(system: SystemTables, plan: Plan) -> Plan:
+    """The plan in which resources wait also for tables of others in folders, as `run` would find them now.
+
+    In a catalog only a session looks at them.
+    """
+    if not isinstance(system, NativeSystemTables):
+        return plan
+    delta = system.delta
     _, reasons = looked_up(plan, lambda table: columns_in_folder(delta, table))
     return waiting_with(plan, reasons)
 

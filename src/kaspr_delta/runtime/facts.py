@@ -21,12 +21,12 @@ from kaspr_delta.storage.system_tables import SessionSystemTables
 
 def plan_and_facts(registry: Registry) -> tuple[Plan | None, Facts]:
     """The plan of an application as its resources would run now, and its facts. None if all were deleted."""
-    plan = registry.plan()
-    match registry.tables:
-        case NativeSystemTables(delta) if plan is not None:
-            plan = as_found(delta, plan)
-            return plan, Figures.of(delta, plan)
-        case SessionSystemTables() as tables if plan is not None:
+    applied, tables = registry.plan(), registry.tables
+    plan = None if applied is None else as_found(tables, applied)
+    match tables:
+        case NativeSystemTables() if plan is not None:
+            return plan, Figures.of(tables.delta, plan)
+        case SessionSystemTables() if plan is not None:
             return plan, SparkFacts(tables, plan)
     return plan, Figures({}, {}, {})
 

@@ -8,15 +8,14 @@ from typing import Protocol
 
 from kaspr_delta.control.dead_letters import DeadLetters
 from kaspr_delta.control.figures import Figures
-from kaspr_delta.control.registry import Document, Registry
 from kaspr_delta.control.retry import LocalDeadLetters
-from kaspr_delta.control.source_tables import as_found
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.page_reads import PageReads
+from kaspr_delta.storage.system_tables import SystemTables
 
 
 class PageSource(Protocol):
@@ -26,11 +25,9 @@ class PageSource(Protocol):
     def tables(self) -> PageReads:
         """The reads of Delta tables."""
 
-    def documents(self) -> list[Document]:
-        """The applied documents; empty if nothing was applied yet."""
-
-    def as_found(self, plan: Plan) -> Plan:
-        """The plan in which resources also wait for tables of others, where these are on this machine."""
+    @property
+    def system(self) -> SystemTables:
+        """The tables whose names start with ``_kaspr``."""
 
     def letters(self, plan: Plan) -> DeadLetters:
         """The dead letters."""
@@ -52,11 +49,9 @@ class LocalSource:
     def tables(self) -> NativePageReads:
         return NativePageReads(self.delta)
 
-    def documents(self) -> list[Document]:
-        return Registry(NativeSystemTables(self.delta)).documents()
-
-    def as_found(self, plan: Plan) -> Plan:
-        return as_found(self.delta, plan)
+    @property
+    def system(self) -> NativeSystemTables:
+        return NativeSystemTables(self.delta)
 
     def letters(self, plan: Plan) -> LocalDeadLetters:
         return LocalDeadLetters.of(self.delta, plan)

@@ -15,8 +15,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kaspr_delta.control.figures import Figures, tables_with_rows
 from kaspr_delta.control.kubectl import age
-from kaspr_delta.control.registry import Document
+from kaspr_delta.control.registry import Document, Registry
 from kaspr_delta.control.resource_status import ResourceStatus, resource_statuses
+from kaspr_delta.control.source_tables import as_found
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.waiting import what_for
@@ -83,7 +84,7 @@ class Pages:
     def _page(self, plan: Plan, parts: list[str], visitor: Visitor) -> Answer:
         found: Written | None = None
         source = self.source_for(visitor)
-        plan = source.as_found(plan)
+        plan = as_found(source.system, plan)
         match parts:
             case []:
                 found = "overview.html", self._overview(source, plan)
@@ -148,7 +149,7 @@ class Pages:
         }
 
     def _documents(self, source: PageSource) -> list[Document]:
-        applied = source.documents()
+        applied = Registry(source.system).documents()
         if self.documents is None:
             return applied
         known = {one.id: one for one in applied}

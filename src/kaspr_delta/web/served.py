@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from kaspr_delta.control.registry import Document, Registry, manifests
+from kaspr_delta.control.source_tables import as_found
 from kaspr_delta.control.totals import Totals
 from kaspr_delta.engine.streams.event import App
 from kaspr_delta.errors import NotFoundError
@@ -91,7 +92,7 @@ class Served:
     def status(self) -> Status:
         """The status of the resources, without numbers of batches if these cannot be read."""
         done = readable("the progress of resources", self.store.done)
-        plan = without_waiting(self.store.as_found(self.site.plan), self.store.rebuilds(self.site.plan))
+        plan = without_waiting(as_found(self.store.system, self.site.plan), self.store.rebuilds(self.site.plan))
         return Status.of(plan, Totals() if isinstance(done, str) else done)
 
     def key_counts(self) -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from kaspr_delta.control.rebuilds import rebuilds_in
-from kaspr_delta.control.source_tables import as_found, columns_in_folder
+from kaspr_delta.control.source_tables import columns_in_folder
 from kaspr_delta.control.totals import LocalTotals, Totals
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
@@ -45,9 +45,6 @@ class Store(Protocol):
 
     def columns(self, table: str) -> tuple[Column, ...] | str:
         """The columns of a foreign table, or why it cannot be read."""
-
-    def as_found(self, plan: Plan) -> Plan:
-        """The plan in which resources also wait for tables of others, where these are on this machine."""
 
     def append(self, topic: str, records: pa.Table) -> None:
         """Append records to the Delta table of a topic in one commit; the table is made if it does not exist."""
@@ -102,9 +99,6 @@ class LocalStore:
         if found is None and self.delta.has_folder(table):
             return f"'{table}' has features that only Spark reads: a web view cannot show it"
         return found or f"'{table}' is in a catalog, which only Spark reads: name the table's folder in `source`"
-
-    def as_found(self, plan: Plan) -> Plan:
-        return as_found(self.delta, plan)
 
     def append(self, topic: str, records: pa.Table) -> None:
         self.delta.ensure(topic, TOPIC)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.control.dead_letters import DeadLetters
 from kaspr_delta.control.figures import Figures, summed_by_resource
-from kaspr_delta.control.registry import Document, Registry
 from kaspr_delta.control.totals import counters_by_resource, sums_by_resource, with_letters
 from kaspr_delta.engine.batch.counters import as_metrics
 from kaspr_delta.plan.definition.application import Plan
@@ -37,17 +36,15 @@ class WarehouseSource:
     def tables(self) -> WarehousePageReads:
         return WarehousePageReads(self.warehouse)
 
-    def documents(self) -> list[Document]:
-        return Registry(WarehouseSystemTables(self.warehouse)).documents()
-
-    def as_found(self, plan: Plan) -> Plan:
-        return plan
+    @property
+    def system(self) -> WarehouseSystemTables:
+        return WarehouseSystemTables(self.warehouse)
 
     def letters(self, plan: Plan) -> DeadLetters:
         return DeadLetters(self.tables, plan)
 
     def figures(self, plan: Plan, tables: Collection[str], refs: Collection[ResourceRef] | None = None) -> Figures:
-        query = WarehouseSystemTables(self.warehouse).query
+        query = self.system.query
         with ThreadPoolExecutor() as at_once:
             counting = at_once.submit(self.tables.counts, tables)
             adding = at_once.submit(readable, _PROGRESS_READ, partial(sums_by_resource, query))

@@ -135,9 +135,6 @@ class WarehouseStore:
         columns = itertools.takewhile(lambda row: row[0] and not row[0].startswith("#"), described)
         return columns_of(", ".join(f"{quoted(name or '')} {kind}" for name, kind, *_ in columns))
 
-    def as_found(self, plan: Plan) -> Plan:
-        return plan
-
     def has(self, table: str) -> bool:
         return self.warehouse.exists(table)
 

@@ -15,6 +15,7 @@ from kaspr_delta.control.source_tables import as_found
 from kaspr_delta.runtime.applying import applied_registry
 from kaspr_delta.runtime.typed_tables import TypedTables
 from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.opening import open_tables
 from tests.folders import delta_rs
 from tests.unit.cli.conftest import Kaspr
@@ -148,7 +149,7 @@ def test_get_tells_what_run_tells(kaspr: Kaspr, case: tuple[Path, str], tmp_path
     assert plan is not None
     namespace = warehouse.namespace("a")
     of_run = TypedTables(None, open_tables(namespace)).known(plan)  # type: ignore[arg-type]
-    assert as_found(delta_rs(namespace), plan).waiting == of_run.waiting != ()
+    assert as_found(NativeSystemTables(delta_rs(namespace)), plan).waiting == of_run.waiting != ()
 
 
 def test_validate_warns_at_the_source(kaspr: Kaspr, case: tuple[Path, str], tmp_path: Path) -> None:
