@@ -82,10 +82,10 @@ class Application:
             app.join("orders-products-join").to_dict()
     """
 
-    def __init__(self, spark: SparkSession, delta: Tables, plan: Plan, declared: Plan) -> None:
+    def __init__(self, spark: SparkSession, delta: Tables, declared: Plan) -> None:
         """Use ``Application.open``. ``declared`` is everything that was applied, ``plan`` the part that can run."""
         self.spark, self.delta = spark, delta
-        self.plan, self.declared = plan, declared
+        self.plan = self.declared = declared
         # The plan with the columns of tables of others, from which ``plan`` was made.
         self._looked: Plan | None = None
         # The resources that a continuous run leaves out until they are rebuilt.
@@ -126,8 +126,7 @@ class Application:
             tables, name = session_tables(location, alone.schema, spark, limits), alone.application
             update = partial(updated, new=documents_of(manifests, name), path=Path(path))
             _, documents = Registry(tables).change(update)
-        plan = only_plan(loaded(documents), name)
-        opened = cls(tables.spark, tables.tables, plan, plan)
+        opened = cls(tables.spark, tables.tables, only_plan(loaded(documents), name))
         opened._look()
         return opened
 

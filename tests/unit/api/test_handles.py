@@ -52,7 +52,7 @@ spec: {from: {join: nowhere}, count: {}}
 def app(tmp_path: Path) -> Application:
     """An application without a Spark session; its tables are never read or written."""
     ((plan,), _) = build_plans(load_text(MANIFESTS, "m.yaml"))
-    return Application(cast("Any", None), open_tables(Warehouse(str(tmp_path)).namespace(plan.schema)), plan, plan)
+    return Application(cast("Any", None), open_tables(Warehouse(str(tmp_path)).namespace(plan.schema)), plan)
 
 
 def test_the_handle_of_a_join_depends_on_whether_a_side_is_a_stream(app: Application) -> None:

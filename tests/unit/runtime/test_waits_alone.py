@@ -120,7 +120,7 @@ class Breaking:
 
 
 def opened(delta: Breaking) -> Application:
-    app = Application(cast("Any", None), cast("Any", delta), PLAN, PLAN)
+    app = Application(cast("Any", None), cast("Any", delta), PLAN)
     app._look()
     return app
 
