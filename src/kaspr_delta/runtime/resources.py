@@ -12,9 +12,11 @@ from kaspr_delta.engine.agent.agent import Agent
 from kaspr_delta.engine.agent.pipeline import Task
 from kaspr_delta.engine.aggregation.over_stream import StreamAggregation
 from kaspr_delta.engine.aggregation.over_table import TableAggregation
+from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import checkpoints_of
+from kaspr_delta.engine.batch.recovery import Recovery
 from kaspr_delta.engine.batch.resource import Resource
-from kaspr_delta.engine.batch.stream_run import ResourceRun, run_over
+from kaspr_delta.engine.batch.stream_run import ResourceRun, StreamRun
 from kaspr_delta.engine.binding.export import Export
 from kaspr_delta.engine.binding.ingest import Ingest
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
@@ -203,7 +205,9 @@ def _views_of(plan: Plan) -> Iterator[tuple[ResourceRef, str, dict[str, str]]]:
 def run_of(delta: Tables, plan: Plan, ref: ResourceRef) -> ResourceRun:
     """The parts that run a resource. Raises NotFoundError for a resource that does not run."""
     own = open_tables(delta.namespace, delta.limits)  # so that its statistics are those of this resource alone
-    return run_over(own, _resource(own, plan, ref))
+    batch = BatchRunner(own, _resource(own, plan, ref))
+    recovery = Recovery(batch)
+    return ResourceRun(batch, recovery, StreamRun(batch, recovery))
 
 
 def _resource(delta: Tables, plan: Plan, ref: ResourceRef) -> Resource[Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kaspr_delta.engine.batch.counters import BatchTiming
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import Committed, Folding
-from kaspr_delta.engine.batch.log import BatchMetadata, Log, LogEnd
+from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.batch.progress import BatchReport, folded_batches
 from kaspr_delta.engine.batch.resource import FoldsTogether, Resource, Streamed
 from kaspr_delta.engine.batch.topic_commit import DirectAppend, appended
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class BatchRunner:
-    """Runs the batches of a resource, and knows the end of its log.
+    """Runs the batches of a resource, and folds them.
 
     On Spark Connect a copy runs the batches of the stream on the server, and this object runs the ticks. From then on
     (``shipped``) each reads the log before it commits, if the resource has ticks.
@@ -38,8 +38,6 @@ class BatchRunner:
     listener: Callable[[BatchReport], None] | None = None
     log: Log = field(init=False)
     folding: Folding = field(init=False)
-    # Where the log ends; without a start until the resource has recovered.
-    end: LogEnd = field(default=LogEnd(), init=False)
     # The error of the last batch, if it ran in this process: Spark's own error has only the text. No other batch runs
     # until recovery, because this one may be committed and not folded.
     failure: Exception | None = field(default=None, init=False)
@@ -84,7 +82,7 @@ class BatchRunner:
             if self.resource.timed:  # ticks commit too, in another process perhaps
                 self.read_log_end(spark)
             # `stream` is the number of Spark's last batch in the log. A replay of it is skipped: recovery folded it.
-            if number <= self.end.metadata.stream:
+            if number <= self.log.end.metadata.stream:
                 return
             decision = self._decide(rows)  # steps 1 to 4
             plan_for(spark, decision.effects)
@@ -97,10 +95,10 @@ class BatchRunner:
         timing = BatchTiming()
         with self._locked(spark):
             self.read_log_end(spark)
-            decision = self.resource.due(spark, self.end.metadata.state, ending=ending)
+            decision = self.resource.due(spark, self.log.end.metadata.state, ending=ending)
             if decision is None:
                 return 0
-            self._commit(spark, decision, self.end.metadata.stream, timing)
+            self._commit(spark, decision, self.log.end.metadata.stream, timing)
             return decision.rows_in
 
     def fold_waiting(self, spark: SparkSession, *, if_due: bool = False) -> None:
@@ -110,24 +108,22 @@ class BatchRunner:
             with self.delta.namespace.table_group_lock(self.resource.table_group):
                 self.report(folding.fold_due() if if_due else folding.fold_all(spark))
 
-    def fold_unfolded(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> LogEnd:
-        """Fold the committed batches that are not ``folded`` yet (see ``folded_batches``); return the end of the log.
+    def fold_unfolded(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
+        """Read the end of the log, and fold the batches that are not ``folded`` yet (see ``folded_batches``).
 
         The caller has the lock of the table group.
         """
         self.folding.resume(spark, folded)
-        end = self.log.end(spark, folded.get(str(self.resource.ref), {}))
+        unfolded = self.log.read_end(spark, folded.get(str(self.resource.ref), {}))
         # Together: a fold of them may have died half-way, and an older batch must not undo a newer one.
-        unfolded = [Committed(batch, self.log.batch(spark, batch), metadata) for batch, metadata in end.unfolded]
-        if unfolded:
-            self.report(self.folding.fold(spark, unfolded))
-        return end
+        committed = [Committed(batch, self.log.batch(spark, batch), metadata) for batch, metadata in unfolded]
+        if committed:
+            self.report(self.folding.fold(spark, committed))
 
     def read_log_end(self, spark: SparkSession) -> None:
         """Read from the log how to continue, if another process commits to it too. The caller has the lock."""
         if self.shipped:
-            end = self.fold_unfolded(spark, folded_batches(self.delta, spark))
-            self.end = replace(self.end, last=end.last, metadata=end.metadata)
+            self.fold_unfolded(spark, folded_batches(self.delta, spark))
 
     def report(self, reports: Iterable[BatchReport]) -> None:
         """Hand reports to the listener."""
@@ -157,40 +153,36 @@ class BatchRunner:
         return self.failure
 
     def _decide(self, rows: DataFrame) -> Decision:
-        resource, state = self.streamed, self.end.metadata.state
+        resource, state = self.streamed, self.log.end.metadata.state
         if isinstance(resource, FoldsTogether):
             return resource.decide(rows, state, self.folding.unmerged)
         return resource.decide(rows, state)
 
     def _commit(self, spark: SparkSession, decision: Decision, stream: int, timing: BatchTiming) -> None:
-        if decision.effects.max_rows == 0 and decision.state == self.end.metadata.state:
+        if decision.effects.max_rows == 0 and decision.state == self.log.end.metadata.state:
             return
         metadata = BatchMetadata(stream, decision.rows_in, decision.counts, decision.state)
         timing.done("decide")
         # Step 5: commit.
         if decision.direct is not None and self._append_directly(spark, decision.direct, metadata, timing):
             return
-        this = self.end.last.next
-        committed = Committed(this, self.log.append(decision.effects, this, metadata), metadata, timing)
+        committed = Committed(*self.log.commit(decision.effects, metadata), metadata, timing)
         timing.done("commit")
         # Step 6: fold, now or later. With a copy on a server, fold at once: it does not see batches that wait here.
         self.report(self.folding.fold_or_wait(spark, committed, may_wait=not self.shipped))
-        self.end = replace(self.end, last=this, metadata=metadata)
 
     def _append_directly(
         self, spark: SparkSession, direct: DirectAppend, metadata: BatchMetadata, timing: BatchTiming
     ) -> bool:
         """Commit a batch by the append to its topic. Returns False if that failed, most likely because of an event."""
         announced = direct.announcement(self.delta, spark)
-        metadata, this = replace(metadata, direct=announced), self.end.last.next
-        self.end = replace(self.end, last=this)
-        self.log.append(LocalRows.none(spark), this, metadata)
+        metadata = replace(metadata, direct=announced)
+        committed = Committed(*self.log.commit(LocalRows.none(spark), metadata), metadata, timing)
         try:
-            direct.commit(self.delta, this)
+            direct.commit(self.delta, committed.batch)
         except Exception:  # noqa: BLE001  committed through the log, it becomes a dead letter or fails again
-            if appended(self.delta, spark, announced, this) is None:
+            if appended(self.delta, spark, announced, committed.batch) is None:
                 return False
         timing.done("commit")
-        self.report(self.folding.fold(spark, [Committed(this, LocalRows.none(spark), metadata, timing)]))
-        self.end = replace(self.end, metadata=metadata)
+        self.report(self.folding.fold(spark, [committed]))
         return True

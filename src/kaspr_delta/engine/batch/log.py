@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import pyarrow as pa
 
-from kaspr_delta.engine.batch.checkpoint import FIRST, BatchId, Start
+from kaspr_delta.engine.batch.checkpoint import FIRST, BatchId, Start, new_checkpoint
+from kaspr_delta.engine.batch.decision import LoggedBatch
 from kaspr_delta.engine.batch.topic_commit import CommitIntent, appended
 from kaspr_delta.engine.rows.expressions import text
 from kaspr_delta.engine.rows.local_rows import LocalRows, union_all
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# The rows with a start that have the number of the newest one. ``Log.end`` ignores those of older checkpoints.
+# The rows with a start that have the number of the newest one. ``Log.read_end`` ignores those of older checkpoints.
 _NEWEST_START = (
     "start IS NOT NULL AND batch = (SELECT max(batch) FROM t WHERE start IS NOT NULL"
     " AND checkpoint = (SELECT max(checkpoint) FROM t WHERE start IS NOT NULL))"
@@ -65,7 +66,7 @@ class BatchMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """The end of a log: the start of the newest stream, the metadata of the last batch, and the unfolded batches.
+    """The end of a log: the start of the newest stream, and the metadata of the last batch.
 
     ``last`` has the greatest batch number in use. (A batch that was announced and never came has used its number.)
     ``start_batch`` is the batch that holds ``start``; a new log has no start. ``newest_checkpoint`` is the newest
@@ -76,13 +77,12 @@ class LogEnd:
     metadata: BatchMetadata = BatchMetadata()
     start: Start | None = None
     start_batch: BatchId = field(default=BatchId(""))
-    unfolded: tuple[tuple[BatchId, BatchMetadata], ...] = ()
     newest_checkpoint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Log:
-    """An append-only Delta table with the decisions of the batches of one resource.
+    """An append-only Delta table with the decisions of the batches of one resource; the object knows where it ends.
 
     Every batch has rows for its effects, and one row with its metadata (column ``memo``). If a stream begins with the
     batch, that row holds the start too: in the first batch of a checkpoint, and in batches without effects.
@@ -90,9 +90,31 @@ class Log:
 
     delta: Tables
     table: str
+    # Without a start until ``read_end`` or ``begin``.
+    end: LogEnd = field(default=LogEnd(), init=False)
+
+    def begin(self, effects: Rows, metadata: BatchMetadata, start: Start) -> LoggedBatch:
+        """Commit the first batch of a new checkpoint."""
+        first = BatchId(new_checkpoint(self.end.newest_checkpoint))
+        rows = self.append(effects, first, metadata, start)
+        self.end = LogEnd(first, metadata, start, first, first.checkpoint)
+        return first, rows
+
+    def commit(self, effects: Rows, metadata: BatchMetadata) -> LoggedBatch:
+        """Commit the next batch, or announce it."""
+        this = self.end.last.next
+        rows = self.append(effects, this, metadata)
+        self.end = replace(self.end, last=this, metadata=metadata)
+        return this, rows
+
+    def begin_stream(self, spark: SparkSession, start: Start) -> None:
+        """Begin a new stream, by a batch without effects."""
+        this, metadata = self.end.last.next, BatchMetadata(state=self.end.metadata.state)
+        self.append(LocalRows.none(spark), this, metadata, start)
+        self.end = replace(self.end, last=this, metadata=metadata, start=start, start_batch=this)
 
     def append(self, effects: Rows, batch: BatchId, metadata: BatchMetadata, start: Start | None = None) -> Rows:
-        """Commit a batch, with ``start`` if a stream begins with it, and return its rows.
+        """Append a batch, with ``start`` if a stream begins with it, and return its rows.
 
         Delta skips a second append of a batch; rows on the driver are returned as given.
         """
@@ -118,10 +140,10 @@ class Log:
         )
         return SparkRows(scan.df, scan=scan, limits=self.delta.limits)
 
-    def end(self, spark: SparkSession, folded: Mapping[str, int]) -> LogEnd:
-        """Return the end of the log. ``folded`` is the last folded batch by checkpoint.
+    def read_end(self, spark: SparkSession, folded: Mapping[str, int]) -> list[tuple[BatchId, BatchMetadata]]:
+        """Read where the log ends; return the unfolded batches. ``folded`` is the last folded batch by checkpoint.
 
-        An announced batch that was not committed is not in ``unfolded``, and ``metadata`` is of the batch before it.
+        An announced batch that was not committed is not unfolded, and ``end.metadata`` is of the batch before it.
         """
         late = [f"(checkpoint <> '{checkpoint}' OR batch >= {number})" for checkpoint, number in folded.items()]
         recent = f"({_NEWEST_START}) OR ({' AND '.join(late) or 'true'})"
@@ -129,7 +151,8 @@ class Log:
         rows = self.delta.query(spark, self.table, with_metadata)
         found = {BatchId(row["checkpoint"], row["batch"]): row for row in rows}
         if not found:
-            return LogEnd(newest_checkpoint=max(folded, default=""))
+            self.end = LogEnd(newest_checkpoint=max(folded, default=""))
+            return []
         metadata_of = {batch: BatchMetadata.from_json(row["memo"]) for batch, row in found.items()}
         starts = {batch for batch, row in found.items() if row["start"] is not None}
         unfolded = sorted(batch for batch in found if not _is_folded(batch, folded))
@@ -139,8 +162,8 @@ class Log:
         mine = [batch for batch in found if batch.checkpoint == start_batch.checkpoint]
         metadata = metadata_of[max(batch for batch in mine if batch not in never)]
         start = Start.from_json(found[start_batch]["start"])
-        left = tuple((batch, metadata_of[batch]) for batch in unfolded if batch not in never)
-        return LogEnd(max(mine), metadata, start, start_batch, left, max([start_batch.checkpoint, *folded]))
+        self.end = LogEnd(max(mine), metadata, start, start_batch, max([start_batch.checkpoint, *folded]))
+        return [(batch, metadata_of[batch]) for batch in unfolded if batch not in never]
 
     def _never_came(self, spark: SparkSession, batch: BatchId, metadata: BatchMetadata) -> bool:
         return metadata.direct is not None and appended(self.delta, spark, metadata.direct, batch) is None

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.engine.batch.batch import BatchRunner
-from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, BatchId, Start, new_checkpoint
+from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, Start
 from kaspr_delta.engine.batch.counters import BatchTiming
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import Committed
-from kaspr_delta.engine.batch.log import BatchMetadata, LogEnd
+from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.progress import folded_batches
 from kaspr_delta.engine.batch.resource import Resource, Streamed
 from kaspr_delta.engine.batch.source_errors import is_gap, why_the_feed_ends
@@ -37,29 +37,30 @@ class Recovery:
         batch = self.batch
         with batch.delta.namespace.table_group_lock(batch.resource.table_group):
             # Companions may fold for this resource, in another process too: so progress is read under the lock.
-            end = batch.fold_unfolded(spark, folded_batches(batch.delta, spark) if batch.companions else folded)
-            if end.start is not None:
-                _check(batch.resource, end.start)
-            if end.start is None or not self._reads_its_sources(spark, end.start):
-                self._begin(spark, end)
-            else:
-                batch.end = replace(end, unfolded=())
+            batch.fold_unfolded(spark, folded_batches(batch.delta, spark) if batch.companions else folded)
+            start = batch.log.end.start
+            if start is not None:
+                _check(batch.resource, start)
+            if start is None or self.sources_changed(spark):
+                self._begin(spark)
 
     def sources_changed(self, spark: SparkSession) -> bool:
         """Whether the resource now reads other sources than its checkpoint does."""
-        start = self.batch.end.start
-        return start is not None and not self._reads_its_sources(spark, start)
+        start = self.batch.log.end.start
+        return start is not None and set(self.batch.resource.sources(spark)) != set(start.positions)
 
     def follow_sources(self, spark: SparkSession) -> None:
         """Begin a new checkpoint if the resource now reads other sources."""
         if self.sources_changed(spark):
             with self.batch.delta.namespace.table_group_lock(self.batch.resource.table_group):
-                self._begin(spark, self._resumed(spark))
+                self._resume(spark)
+                self._begin(spark)
 
     def rebuild(self, spark: SparkSession) -> None:
         """Make the state anew from the current tables. Differences are emitted, in one commit."""
         with self.batch.delta.namespace.table_group_lock(self.batch.resource.table_group):
-            self._begin(spark, self._resumed(spark), again=True)
+            self._resume(spark)
+            self._begin(spark, again=True)
 
     def fill_gap(self, spark: SparkSession, error: Exception) -> bool:
         """Continue without the change feed if changes are gone from it; return whether that worked.
@@ -75,12 +76,13 @@ class Recovery:
             self.rebuild(spark)
             return True
         with batch.delta.namespace.table_group_lock(batch.resource.table_group):
-            end, timing = self._resumed(spark), BatchTiming()
-            caught_up = batch.resource.catch_up(spark, end.metadata.state)
+            self._resume(spark)
+            timing = BatchTiming()
+            caught_up = batch.resource.catch_up(spark, batch.log.end.metadata.state)
             if caught_up is None:
                 return False
             batch.failure = None
-            self._commit_first(spark, end, *caught_up, timing)
+            self._commit_first(spark, *caught_up, timing, again=False)
             return True
 
     def account_of(self, error: Exception) -> Exception:
@@ -89,43 +91,31 @@ class Recovery:
         reason = why_the_feed_ends(error)
         return error if reason is None else cannot_go_on(self.batch.resource, reason)
 
-    def _resumed(self, spark: SparkSession) -> LogEnd:
-        return self.batch.fold_unfolded(spark, folded_batches(self.batch.delta, spark))
+    def _resume(self, spark: SparkSession) -> None:
+        self.batch.fold_unfolded(spark, folded_batches(self.batch.delta, spark))
 
-    def _reads_its_sources(self, spark: SparkSession, start: Start) -> bool:
-        """Whether a checkpoint reads the sources that the resource has now."""
-        return set(self.batch.resource.sources(spark)) == set(start.positions)
-
-    def _begin(self, spark: SparkSession, end: LogEnd, *, again: bool = False) -> None:
+    def _begin(self, spark: SparkSession, *, again: bool = False) -> None:
         """Begin a new checkpoint: the same steps as in a batch, over all rows.
 
         A state that is made ``again`` is folded even without differences: dead letters may have to go.
         """
-        timing = BatchTiming()
+        timing, end = BatchTiming(), self.batch.log.end
         decision, positions = self.batch.resource.begin(spark, end.metadata.state, log_is_new=end.start is None)
-        self._commit_first(spark, end, decision, positions, timing, again=again)
+        self._commit_first(spark, decision, positions, timing, again=again)
 
-    def _commit_first(  # noqa: PLR0913  a batch, and how it comes about
-        self,
-        spark: SparkSession,
-        end: LogEnd,
-        decision: Decision,
-        positions: Mapping[str, int],
-        timing: BatchTiming,
-        *,
-        again: bool = False,
+    def _commit_first(
+        self, spark: SparkSession, decision: Decision, positions: Mapping[str, int], timing: BatchTiming, *, again: bool
     ) -> None:
         """Commit and fold the first batch of a new checkpoint, which continues at ``positions``."""
-        batch, first = self.batch, BatchId(new_checkpoint(end.newest_checkpoint))
+        batch = self.batch
         start = Start(batch.resource.definition, positions, tables=table_ids(batch, spark))
         timing.done("decide")
         folds = again or decision.effects.max_rows != 0
         metadata = BatchMetadata(-1, decision.rows_in, decision.counts, decision.state, folds=folds)
-        logged = batch.log.append(decision.effects, first, metadata, start)
+        committed = Committed(*batch.log.begin(decision.effects, metadata, start), metadata, timing)
         timing.done("commit")
         if folds:
-            batch.report(batch.folding.fold(spark, [Committed(first, logged, metadata, timing)]))
-        batch.end = LogEnd(first, metadata, start, first, newest_checkpoint=first.checkpoint)
+            batch.report(batch.folding.fold(spark, [committed]))
 
 
 def table_ids(batch: BatchRunner, spark: SparkSession) -> Mapping[str, str]:

@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start, checkpoints_of
 from kaspr_delta.engine.batch.decision import SourceTable
-from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.progress import folded_batches
 from kaspr_delta.engine.batch.recovery import Recovery, cannot_go_on, table_ids
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.source_errors import TABLE_REPLACED
-from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
-from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,14 +74,14 @@ class StreamRun:
             with batch.delta.namespace.table_group_lock(batch.resource.table_group):
                 batch.read_log_end(spark)
                 self._continue(spark, self._newest(spark))
-        self._last_stream = batch.end.start_batch, self._versions_at_start
+        self._last_stream = batch.log.end.start_batch, self._versions_at_start
 
     @property
     def _start(self) -> Start:
-        if self.batch.end.start is None:
+        if self.batch.log.end.start is None:
             msg = f"{self.batch.resource.ref} was not recovered"
             raise RuntimeError(msg)
-        return self.batch.end.start
+        return self.batch.log.end.start
 
     def _sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         """The sources of the checkpoint."""
@@ -93,7 +90,7 @@ class StreamRun:
 
     @property
     def _checkpoint(self) -> Path:
-        return checkpoints_of(self.batch.delta, self.batch.resource.ref) / self.batch.end.start_batch.name
+        return checkpoints_of(self.batch.delta, self.batch.resource.ref) / self.batch.log.end.start_batch.name
 
     def _has_read_all(self, spark: SparkSession) -> bool:
         """Whether all current versions of the tables were read, by a stream of this run or by an earlier one.
@@ -102,7 +99,7 @@ class StreamRun:
         that changes nothing leaves no trace in the log, and a large commit comes in several batches.
         """
         start, delta = self._start, self.batch.delta
-        if self._last_stream is not None and self._last_stream[0] == self.batch.end.start_batch:
+        if self._last_stream is not None and self._last_stream[0] == self.batch.log.end.start_batch:
             return self._versions_at_start == self._last_stream[1]
         if start.tables:
             return not self._news(spark) and start.tables == table_ids(self.batch, spark)
@@ -145,18 +142,15 @@ class StreamRun:
 
     def _continue(self, spark: SparkSession, positions: Mapping[str, int]) -> None:
         """Begin a new stream at these positions, or where batches have read more: commits that came as it started."""
-        before, end = self._checkpoint, self.batch.end
-        reached = self.batch.streamed.reached(end.metadata.state)
+        before, log = self._checkpoint, self.batch.log
+        reached = self.batch.streamed.reached(log.end.metadata.state)
         positions = {source: max(at, reached.get(source, at)) for source, at in positions.items()}
-        start, this = replace(self._start, positions=positions), end.last.next
-        metadata = BatchMetadata(state=end.metadata.state)
-        self.batch.log.append(LocalRows.none(spark), this, metadata, start)
-        self.batch.end = replace(end, last=this, metadata=metadata, start=start, start_batch=this)
+        log.begin_stream(spark, replace(self._start, positions=positions))
         shutil.rmtree(before, ignore_errors=True)  # not needed any more: a kill before this line leaves only garbage
 
 
 class ResourceRun(NamedTuple):
-    """A resource's batch, its recovery, and its stream. They share the end of its log, which the batch knows."""
+    """A resource's batch, its recovery, and its stream. They share its log, which the batch has."""
 
     batch: BatchRunner
     recovery: Recovery
@@ -166,10 +160,3 @@ class ResourceRun(NamedTuple):
     def resource(self) -> Resource[Any]:
         """The resource."""
         return self.batch.resource
-
-
-def run_over(delta: Tables, resource: Resource[Any]) -> ResourceRun:
-    """The parts that run a resource."""
-    batch = BatchRunner(delta, resource)
-    recovery = Recovery(batch)
-    return ResourceRun(batch, recovery, StreamRun(batch, recovery))

@@ -77,7 +77,7 @@ class TimedResource:
 def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BatchRunner:
     """A batch runner that has not read its log, which ends with ``COMMITTED``."""
     monkeypatch.setattr("kaspr_delta.engine.batch.batch.folded_batches", lambda delta, spark: {})  # noqa: ARG005
-    monkeypatch.setattr(BatchRunner, "fold_unfolded", lambda batch, spark, folded: COMMITTED)  # noqa: ARG005
+    monkeypatch.setattr(BatchRunner, "fold_unfolded", lambda batch, *_: setattr(batch.log, "end", COMMITTED))
     return BatchRunner(open_tables(Warehouse(str(tmp_path)).namespace("shop")), TimedResource())  # type: ignore[arg-type]
 
 
@@ -117,7 +117,7 @@ def test_after_a_failed_batch_no_batch_runs_before_recovery(batch: BatchRunner) 
 
 def test_a_batch_that_the_log_has_is_not_run_again(batch: BatchRunner) -> None:
     rows: Any = SimpleNamespace(sparkSession=None)
-    batch.end = COMMITTED
+    batch.log.end = COMMITTED
     batch.process(rows, 3)
     with pytest.raises(TypeError, match="reads no stream"):  # the next one runs
         batch.process(rows, 4)

@@ -33,5 +33,6 @@ def test_the_newest_checkpoint_is_known_before_the_first_fold() -> None:
     rows = [{"checkpoint": name, "batch": -1, "memo": BatchMetadata().to_json(), "start": Start({}, {}).to_json()}]
     tables: Any = SimpleNamespace(query=lambda *_: rows)
     no_spark: Any = None
-    end = Log(tables, "log").end(no_spark, {})
-    assert new_checkpoint(end.newest_checkpoint).startswith("c00000008-")
+    log = Log(tables, "log")
+    log.read_end(no_spark, {})
+    assert new_checkpoint(log.end.newest_checkpoint).startswith("c00000008-")
