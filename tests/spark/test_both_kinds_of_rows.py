@@ -167,7 +167,7 @@ def assert_equal_rows(app: Application, name: str, *of_batch: Any) -> None:
     found = []
     for limits in (Limits(), ALL_IN_SPARK, KNOWN_BUT_LARGE):
         join: Any = run_of(open_tables(app.delta.namespace, limits), app.plan, ResourceRef("join", name)).resource
-        effects: Rows = join.decide(*of_batch).effects
+        effects: Rows = join.decide_early(*of_batch).effects
         assert isinstance(effects, LocalRows) == (limits == Limits())
         found.append(comparable(effects))
     assert found[0][1]
@@ -206,4 +206,4 @@ def test_a_same_key_batch_gives_equal_rows_on_the_driver_and_in_spark(app: Appli
     assert isinstance(plan, SameKeyJoinPlan)
     made = RandomTables(len(case), **case)
     changes = fill_tables(app, made, {plan.result: made.results})
-    assert_equal_rows(app, plan.name, changes, {})
+    assert_equal_rows(app, plan.name, changes, {}, [])

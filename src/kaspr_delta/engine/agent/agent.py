@@ -19,7 +19,6 @@ from kaspr_delta.engine.agent.stateless import RunAgent
 from kaspr_delta.engine.batch.checkpoint import Start, checkpoints_of
 from kaspr_delta.engine.batch.counters import counter
 from kaspr_delta.engine.batch.decision import Decision, SourceTable
-from kaspr_delta.engine.batch.resource import Streamed
 from kaspr_delta.engine.batch.topic_commit import DirectAppend
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.rows import Rows
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Agent(Pipeline[AgentPlan], Streamed):
+class Agent(Pipeline[AgentPlan]):
     """A pipeline over topics or a channel."""
 
     __slots__ = ()

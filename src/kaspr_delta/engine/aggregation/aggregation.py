@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.aggregation.fold_groups import Change, FoldGroups
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.decision import Folded
-from kaspr_delta.engine.batch.resource import Fold, Found, Resource, Streamed, kinds_of
+from kaspr_delta.engine.batch.resource import Fold, Found, Resource, kinds_of
 from kaspr_delta.engine.rows.keyed_table import KeyedTable, state_table
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
@@ -24,7 +24,7 @@ from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import AGGREGATED
 
 
-class Aggregation(Resource[AggregationPlan], Streamed):
+class Aggregation(Resource[AggregationPlan]):
     """A table made from a stream or table, as a resource."""
 
     __slots__ = ()

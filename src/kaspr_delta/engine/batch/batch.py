@@ -12,7 +12,7 @@ from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import Committed, Folding
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.batch.progress import BatchReport, folded_batches
-from kaspr_delta.engine.batch.resource import FoldsTogether, Resource, Streamed
+from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.topic_commit import DirectAppend, appended
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.planning import plan_for
@@ -51,14 +51,6 @@ class BatchRunner:
     def __getstate__(self) -> dict[str, Any]:
         self.shipped = True
         return {**self.__dict__, "listener": None}  # the server has no listener
-
-    @property
-    def streamed(self) -> Streamed:
-        """The resource, which reads a stream."""
-        if isinstance(self.resource, Streamed):
-            return self.resource
-        msg = f"{self.resource.ref} reads no stream"
-        raise TypeError(msg)
 
     def run(self, rows: DataFrame, number: int) -> None:
         """Run one batch of the stream, and keep the error that stops it: Spark's own has only its text."""
@@ -153,10 +145,7 @@ class BatchRunner:
         return self.failure
 
     def _decide(self, rows: DataFrame) -> Decision:
-        resource, state = self.streamed, self.log.end.metadata.state
-        if isinstance(resource, FoldsTogether):
-            return resource.decide(rows, state, self.folding.unmerged)
-        return resource.decide(rows, state)
+        return self.resource.decide_early(rows, self.log.end.metadata.state, self.folding.unmerged)
 
     def _commit(self, spark: SparkSession, decision: Decision, stream: int, timing: BatchTiming) -> None:
         if decision.effects.max_rows == 0 and decision.state == self.log.end.metadata.state:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.log import Log
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
-from kaspr_delta.engine.batch.resource import FoldsTogether, Resource
+from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.rows.local_rows import LocalRows, last_of_each_key
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.layout import state_ref
@@ -65,7 +65,7 @@ class DeferredState:
         If ``held`` has states, they are all that is missing. After a start it is empty, and the log is read.
         """
         upto, recorded = self._folded, self._recorded
-        if upto is None or recorded is None or recorded >= upto or not isinstance(self.resource, FoldsTogether):
+        if upto is None or recorded is None or recorded >= upto:
             return
         began = time.monotonic()
         after = recorded if recorded.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before

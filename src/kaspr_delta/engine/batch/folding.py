@@ -16,7 +16,7 @@ from kaspr_delta.engine.batch.decision import Folded
 from kaspr_delta.engine.batch.deferred_state import DeferredState, newest_states
 from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
-from kaspr_delta.engine.batch.resource import FoldsTogether, Resource
+from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.topic_commit import appended
 from kaspr_delta.engine.rows.local_rows import bytes_on_driver
 from kaspr_delta.engine.rows.planning import plan_for
@@ -92,7 +92,7 @@ class Folding:
 
     def fold_or_wait(self, spark: SparkSession, committed: Committed, *, may_wait: bool) -> list[BatchReport]:
         """Fold a batch, or let it wait for others."""
-        if not may_wait or not isinstance(self.resource, FoldsTogether):
+        if not may_wait or not self.resource.folds_together:
             return self.fold(spark, [committed])
         committed.timing.begin()
         state = self.resource.changed_state(committed.rows)
@@ -172,7 +172,7 @@ class Folding:
         return reports
 
     def _folded(self, spark: SparkSession, batches: Sequence[Committed], *, states: bool) -> Sequence[Folded]:
-        if isinstance(self.resource, FoldsTogether):
+        if self.resource.folds_together:
             return self.resource.fold([(one.batch, one.rows) for one in batches], states=states)
         return [self._folded_alone(spark, one) for one in batches]
 

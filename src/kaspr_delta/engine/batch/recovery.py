@@ -13,7 +13,7 @@ from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import Committed
 from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.progress import folded_batches
-from kaspr_delta.engine.batch.resource import Resource, Streamed
+from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.source_errors import is_gap, why_the_feed_ends
 from kaspr_delta.errors import KasprError, RebuildNeededError, SetupError
 from kaspr_delta.plan.definition.state_definitions import rebuild_needed
@@ -121,7 +121,7 @@ class Recovery:
 def table_ids(batch: BatchRunner, spark: SparkSession) -> Mapping[str, str]:
     """By source, its table's id, if each stream has a checkpoint of its own; empty if streams are continued."""
     resource = batch.resource
-    if batch.delta.namespace.streams_go_on or not isinstance(resource, Streamed):
+    if batch.delta.namespace.streams_go_on:
         return {}
     sources = resource.sources(spark)
     if any(source.table is None for source in sources.values()):  # only the stream knows how far it has read

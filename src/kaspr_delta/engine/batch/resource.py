@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -62,6 +61,9 @@ class Resource(Generic[PlanT]):
     counted: ClassVar[tuple[str, ...]]
     """The columns by which rows of the log are counted; the first one is ``kind``."""
 
+    folds_together: ClassVar[bool] = False
+    """Whether it can decide while earlier batches are unfolded, so that several are folded at once."""
+
     @property
     def ref(self) -> ResourceRef:
         """The resource's name."""
@@ -106,6 +108,17 @@ class Resource(Generic[PlanT]):
         """The sources that it reads now. When they change, a new checkpoint continues where the old one stopped."""
         raise NotImplementedError
 
+    def source(self, spark: SparkSession, start: Start) -> DataFrame:
+        """The stream of changes and records of the sources in ``start``, from their positions on."""
+        raise NotImplementedError
+
+    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        """By source, the position after which a stream may continue, according to the last batch's state.
+
+        Changes of sources without a position may be read again.
+        """
+        return {}
+
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
@@ -124,6 +137,14 @@ class Resource(Generic[PlanT]):
         """
         return None
 
+    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+        """Steps 1 to 4: touched, pinned, recompute, difference. Reads only."""
+        raise NotImplementedError
+
+    def decide_early(self, batch: DataFrame, state: Mapping[str, Any], unmerged: Sequence[pa.Table]) -> Decision:
+        """As ``decide``, before earlier batches are folded: ``unmerged`` has their states, the oldest first."""
+        return self.decide(batch, state)
+
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         """Steps 1 to 4 for work that the clock has made due, if any. ``ending``: this run waits for nothing more."""
         return None
@@ -131,7 +152,7 @@ class Resource(Generic[PlanT]):
     def fold(self, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
         """Step 6: fold successive batches of the log into the resource's tables. May be repeated.
 
-        Only a resource that ``FoldsTogether`` is given several. ``state_folds`` are left out unless ``states``.
+        Only a resource that ``folds_together`` is given several. ``state_folds`` are left out unless ``states``.
         The cost is reported with the last batch.
         """
         parts = [rows for _, rows in batches]
@@ -146,9 +167,21 @@ class Resource(Generic[PlanT]):
         if found and states:
             folds += self.state_folds(rows, several=len(batches) > 1)
         folds.append(partial(self._fold_letters, batches, folded))
-        merged = [done for done in side_by_side(folds) if done is not None]
+        cost = _cost_of(folds)
         self.afterwards(rows, found)
-        return [*folded[:-1], replace(folded[-1], counts={**folded[-1].counts, **cost_of(merged)})]
+        return [*folded[:-1], replace(folded[-1], counts={**folded[-1].counts, **cost})]
+
+    def changed_state(self, rows: Rows) -> pa.Table | None:
+        """The state, by ``key``, that later batches need of a batch until it is folded; None: too much to hold."""
+        return None
+
+    def fold_states(self, rows: Rows, *, several: bool) -> Mapping[str, int]:
+        """Fold the states of batches, and return counters of the cost.
+
+        The rows are either as ``changed_state`` returns them, each key once, or those of the log, of ``several``
+        successive batches.
+        """
+        return _cost_of(self.state_folds(rows, several=several))
 
     def numbers(self, counts: Mapping[tuple[Any, ...], int]) -> Folded:
         """The numbers of a batch, from its counted rows."""
@@ -159,7 +192,7 @@ class Resource(Generic[PlanT]):
         raise NotImplementedError
 
     def state_folds(self, rows: Rows, *, several: bool) -> Sequence[Fold]:
-        """The folds of a state that may be deferred, of one batch or of ``several``: that of a ``FoldsTogether``."""
+        """The folds of a state that may be deferred, of one batch or of ``several``, if it ``folds_together``."""
         return ()
 
     def afterwards(self, rows: Rows, found: Found) -> None:
@@ -187,51 +220,9 @@ class Resource(Generic[PlanT]):
                 fold_dead_letters(self.delta, self.letters(rows.df), ref, batch)
 
 
-class Streamed(ABC):
-    """A resource that reads a stream."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def source(self, spark: SparkSession, start: Start) -> DataFrame:
-        """The stream of changes and records of the sources in ``start``, from their positions on."""
-
-    @abstractmethod
-    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
-        """Steps 1 to 4: touched, pinned, recompute, difference. Reads only."""
-
-    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
-        """By source, the position after which a stream may continue, according to the last batch's state.
-
-        Changes of sources without a position may be read again.
-        """
-        return {}
-
-
-class FoldsTogether(Streamed):
-    """A resource that can decide while earlier batches are unfolded, so that several are folded at once."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def decide(self, batch: DataFrame, state: Mapping[str, Any], unmerged: Sequence[pa.Table] = ()) -> Decision:
-        """Steps 1 to 4, as above. ``unmerged`` has the states of batches that are in no table yet, the oldest first."""
-
-    @abstractmethod
-    def changed_state(self, rows: Rows) -> pa.Table | None:
-        """The state, by ``key``, that later batches need of a batch until it is folded; None: too much to hold."""
-
-    @abstractmethod
-    def fold_states(self, rows: Rows, *, several: bool) -> Mapping[str, int]:
-        """Fold the states of batches, and return counters of the cost.
-
-        The rows are either as ``changed_state`` returns them, each key once, or those of the log, of ``several``
-        successive batches.
-        """
-
-
-def cost_of(merged: Sequence[Merged]) -> dict[str, int]:
-    """The cost of merges as counters."""
+def _cost_of(folds: Sequence[Fold]) -> dict[str, int]:
+    """Do folds at the same time, and return their cost as counters."""
+    merged = [done for done in side_by_side(folds) if done is not None]
     if not merged:
         return {}
     return {work(one.name): sum(getattr(done, one.name) for done in merged) for one in fields(Merged)}

@@ -58,7 +58,7 @@ class StreamRun:
         unread = self._unread(spark)
         if not unread.positions:  # a run that died had read all news
             return None
-        stream = batch.streamed.source(spark, unread)
+        stream = batch.resource.source(spark, unread)
         remove_unfinished(self._checkpoint)
         writer = stream.writeStream.foreachBatch(batch.run)
         writer = writer.option("checkpointLocation", str(self._checkpoint)).queryName(str(batch.resource.ref))
@@ -143,7 +143,7 @@ class StreamRun:
     def _continue(self, spark: SparkSession, positions: Mapping[str, int]) -> None:
         """Begin a new stream at these positions, or where batches have read more: commits that came as it started."""
         before, log = self._checkpoint, self.batch.log
-        reached = self.batch.streamed.reached(log.end.metadata.state)
+        reached = self.batch.resource.reached(log.end.metadata.state)
         positions = {source: max(at, reached.get(source, at)) for source, at in positions.items()}
         log.begin_stream(spark, replace(self._start, positions=positions))
         shutil.rmtree(before, ignore_errors=True)  # not needed any more: a kill before this line leaves only garbage

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.decision import Decision, Folded, LoggedBatch, SourceTable
-from kaspr_delta.engine.batch.resource import Resource, Streamed
+from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.binding.endpoint import endpoint_of
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
@@ -23,7 +23,7 @@ from kaspr_delta.plan.definition.resources import TopicInput, TopicPlan
 _BATCH = "64m"
 
 
-class Export(Resource[TopicPlan], Streamed):
+class Export(Resource[TopicPlan]):
     """Decides which records are due. The fold writes them after the commit, and again if it was killed in between.
 
     A batch is all records after one offset, up to and including another. A topic is append-only, so these records are

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from kaspr_delta.engine.agent.pipeline import EffectResource
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.decision import Decision, Folded, SourceTable
-from kaspr_delta.engine.batch.resource import Streamed
 from kaspr_delta.engine.binding.endpoint import endpoint_of
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.sequence import seq_of_rows
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 _COLUMNS = ["kind", "target", "key", "value", "headers", "timestamp", "partition", "problem", "source", "source_offset"]
 
 
-class Ingest(EffectResource[TopicPlan], Streamed):
+class Ingest(EffectResource[TopicPlan]):
     """Reads an endpoint until all records that it had at the start of a run are on the topic, or for ever.
 
     The position is in the checkpoint of Spark's stream, which delivers the same records again after a kill.

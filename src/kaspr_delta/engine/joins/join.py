@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kaspr_delta.engine.batch.decision import Folded
-from kaspr_delta.engine.batch.resource import Resource, Streamed
+from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.plan.definition.joins import JoinPlan
 from kaspr_delta.storage.layout import RECORDS
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 JoinPlanT = TypeVar("JoinPlanT", bound=JoinPlan)
 
 
-class Join(Resource[JoinPlanT], Streamed):
+class Join(Resource[JoinPlanT]):
     """A resource whose log is a channel."""
 
     __slots__ = ()

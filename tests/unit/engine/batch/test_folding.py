@@ -15,7 +15,6 @@ from kaspr_delta.engine.batch.decision import Folded, LoggedBatch
 from kaspr_delta.engine.batch.folding import Committed, Folding
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.batch.progress import Progress
-from kaspr_delta.engine.batch.resource import FoldsTogether
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -47,6 +46,7 @@ class FoldsOneByOne:
     decide = source = reached = begin = due = sources = unused
     fills_gaps = catch_up = unused
     log_table = table_group = timed = definition = ""
+    folds_together = False
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self.clock = clock
@@ -64,8 +64,10 @@ class FoldsOneByOne:
         return [Folded(rows.count(), 0) for _, rows in batches]
 
 
-class Join(FoldsOneByOne, FoldsTogether):
+class Join(FoldsOneByOne):
     """A resource whose batches may wait and be folded together, unless their state is too large to be ``held``."""
+
+    folds_together = True
 
     def changed_state(self, rows: Rows) -> pa.Table | None:
         return rows.table if self.held and isinstance(rows, LocalRows) else None
@@ -110,10 +112,6 @@ def batch(number: int, rows: int = 1) -> Committed:
 
 def commit_batch(join_folding: Folding, number: int, rows: int = 1, *, may_wait: bool = True) -> list[int]:
     return [report.rows_in for report in join_folding.fold_or_wait(NO_SPARK, batch(number, rows), may_wait=may_wait)]
-
-
-def test_the_join_of_these_tests_folds_together(clock: Clock) -> None:
-    assert isinstance(Join(clock, 1), FoldsTogether)
 
 
 def test_the_first_batch_is_folded_at_once(clock: Clock, reported: list[int], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.deferred_state import newest_states
-from kaspr_delta.engine.batch.resource import Fold, FoldsTogether, cost_of
+from kaspr_delta.engine.batch.resource import Fold
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.first_load import is_large, never_seen, usual_keys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
@@ -49,12 +49,13 @@ COLUMNS: tuple[str, ...] = tuple(arrow_schema(SUBSCRIPTIONS.columns).names)
 _NO_STATE = arrow_schema(f"{SUBSCRIPTIONS.columns}, live BOOLEAN").empty_table()
 
 
-class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan], FoldsTogether):
+class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
     """KIP-213 over two change feeds. Its batches may wait to be folded together."""
 
     __slots__ = ()
 
     counted = ("kind", "failed", "stale")
+    folds_together = True
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
@@ -68,7 +69,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan], FoldsTogether):
         touched = self.every_key(spark, pinned, self.plan.subscriptions)
         return self._recompute(touched, pinned, emit_all=log_is_new), pinned.positions
 
-    def decide(self, batch: DataFrame, state: Mapping[str, Any], unmerged: Sequence[pa.Table] = ()) -> Decision:
+    def decide_early(self, batch: DataFrame, state: Mapping[str, Any], unmerged: Sequence[pa.Table]) -> Decision:
         # Step 1: touched. Step 2: pinned.
         return self._recompute(self.touched(batch), self.pinned(batch.sparkSession), unmerged)
 
@@ -150,9 +151,6 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan], FoldsTogether):
 
     def state_folds(self, rows: Rows, *, several: bool) -> Sequence[Fold]:
         return [partial(self.fold_subscriptions, rows, several=several)]
-
-    def fold_states(self, rows: Rows, *, several: bool) -> Mapping[str, int]:
-        return cost_of([self.fold_subscriptions(rows, several=several)])
 
     def fold_subscriptions(self, rows: Rows, *, several: bool) -> Merged:
         upsert = Upsert(compare=COLUMNS[1:], keep="live", sole_writer=True)
