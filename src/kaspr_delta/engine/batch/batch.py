@@ -41,7 +41,6 @@ class BatchRunner:
     # The error of the last batch, if it ran in this process: Spark's own error has only the text. No other batch runs
     # until recovery, because this one may be committed and not folded.
     failure: Exception | None = field(default=None, init=False)
-    # Whether another process has a copy.
     shipped: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -49,7 +48,6 @@ class BatchRunner:
         self.folding = Folding(self.delta, self.resource)
 
     def __getstate__(self) -> dict[str, Any]:
-        self.shipped = True
         return {**self.__dict__, "listener": None}  # the server has no listener
 
     def run(self, rows: DataFrame, number: int) -> None:

@@ -15,6 +15,7 @@ from kaspr_delta.engine.batch.progress import folded_batches
 from kaspr_delta.engine.batch.recovery import Recovery, cannot_go_on, table_ids
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.source_errors import TABLE_REPLACED
+from kaspr_delta.engine.rows.planning import runs_here
 from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class StreamRun:
             return None
         stream = batch.resource.source(spark, unread)
         remove_unfinished(self._checkpoint)
+        batch.shipped = not runs_here(spark)
         writer = stream.writeStream.foreachBatch(batch.run)
         writer = writer.option("checkpointLocation", str(self._checkpoint)).queryName(str(batch.resource.ref))
         if every is None:

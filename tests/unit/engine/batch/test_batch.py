@@ -86,12 +86,14 @@ def due_states(batch: BatchRunner) -> list[Mapping[str, Any]]:
     return batch.resource.due_states
 
 
-def test_a_batch_runner_that_was_not_pickled_does_not_read_its_log(batch: BatchRunner) -> None:
+def test_a_batch_runner_that_is_not_shipped_does_not_read_its_log(batch: BatchRunner) -> None:
+    pickle.dumps(batch)  # changes nothing
     batch.tick(None, ending=False)  # type: ignore[arg-type]  # nothing is read
     assert due_states(batch) == [{}]
 
 
-def test_both_copies_of_a_pickled_batch_runner_continue_from_the_log(batch: BatchRunner) -> None:
+def test_both_copies_of_a_shipped_batch_runner_continue_from_the_log(batch: BatchRunner) -> None:
+    batch.shipped = True
     shipped: BatchRunner = pickle.loads(pickle.dumps(batch))  # noqa: S301  our own
     for copy in (batch, shipped):
         copy.tick(None, ending=False)  # type: ignore[arg-type]  # nothing is read
