@@ -116,7 +116,8 @@ class Log:
     def append(self, effects: Rows, batch: BatchId, metadata: BatchMetadata, start: Start | None = None) -> Rows:
         """Append a batch, with ``start`` if a stream begins with it, and return its rows.
 
-        Delta skips a second append of a batch; rows on the driver are returned as given.
+        Delta skips a second append of a batch. Rows on the driver are returned as given; those in Spark are read from
+        the log, so that Spark does not compute them again.
         """
         spark, about = effects.spark, {"memo": [metadata.to_json()]}
         if start is not None:
@@ -124,7 +125,7 @@ class Log:
         ours = _of_batch(effects, batch)
         everything = _of_batch(union_all([effects, LocalRows(spark, pa.table(about), effects.limits)]), batch)
         self.delta.append(spark, everything.frame, self.table, batch.transaction("log"))
-        return ours.written(lambda: self.batch(spark, batch))
+        return ours if isinstance(ours, LocalRows) else self.batch(spark, batch)
 
     def batch(self, spark: SparkSession, batch: BatchId) -> Rows:
         """The effects of one batch."""

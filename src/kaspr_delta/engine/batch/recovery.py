@@ -112,10 +112,12 @@ class Recovery:
         timing.done("decide")
         folds = again or decision.effects.max_rows != 0
         metadata = BatchMetadata(-1, decision.rows_in, decision.counts, decision.state, folds=folds)
-        committed = Committed(*batch.log.begin(decision.effects, metadata, start), metadata, timing)
+        first, rows = batch.log.begin(decision.effects, metadata, start)
         timing.done("commit")
         if folds:
-            batch.report(batch.folding.fold(spark, [committed]))
+            if rows.max_rows == 0:  # on the driver it may lack columns
+                rows = batch.log.batch(spark, first)
+            batch.report(batch.folding.fold(spark, [Committed(first, rows, metadata, timing)]))
 
 
 def table_ids(batch: BatchRunner, spark: SparkSession) -> Mapping[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LocalRows:
-    """Implements Rows. The DataFrame is made when it is asked for: of the table, or by ``make_df``."""
+    """Implements Rows. The DataFrame is made when it is asked for."""
 
     spark: SparkSession
     table: pa.Table
     limits: Limits = Limits()
     scan: Scan | None = None
-    make_df: Callable[[], DataFrame] | None = None
 
     @classmethod
     def none(cls, spark: SparkSession, columns: str = "key STRING") -> LocalRows:
@@ -47,7 +46,7 @@ class LocalRows:
 
     @cached_property
     def df(self) -> DataFrame:
-        return frame_of(self.spark, self.table) if self.make_df is None else self.make_df()
+        return frame_of(self.spark, self.table)
 
     @property
     def max_rows(self) -> int:
@@ -126,9 +125,6 @@ class LocalRows:
     def in_spark(self) -> Rows:
         """The same rows, in Spark."""
         return SparkRows(self.df, self.max_rows, limits=self.limits)
-
-    def written(self, stored: Callable[[], Rows]) -> Rows:
-        return self if self.max_rows else replace(self, make_df=lambda: stored().df)
 
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:
         return df.coalesce(1)

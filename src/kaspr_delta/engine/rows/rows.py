@@ -115,12 +115,6 @@ class Rows(Protocol):
     def made(self, df: DataFrame, most: Size | None = None) -> Rows:
         """Rows that Spark makes from these: collected if these are on the driver, up to ``most``."""
 
-    def written(self, stored: Callable[[], Rows]) -> Rows:
-        """The rows after they were appended to a log: those on the driver, else ``stored``, which reads them.
-
-        So Spark does not compute rows again. If there are no rows, ``stored`` gives the columns.
-        """
-
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:
         """Rows that Spark makes from these: in one partition if these are on the driver, else by columns, if given."""
 

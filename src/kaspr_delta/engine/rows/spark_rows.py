@@ -108,9 +108,6 @@ class SparkRows:
     def made(self, df: DataFrame, most: Size | None = None) -> Rows:
         return SparkRows(df, limits=self.limits)
 
-    def written(self, stored: Callable[[], Rows]) -> Rows:
-        return stored()
-
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:
         return df.repartition(*columns).coalesce(MOST_TASKS) if columns else df
 

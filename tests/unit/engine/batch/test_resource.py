@@ -64,7 +64,8 @@ def test_dead_letters_of_several_batches_are_appended_in_their_order(monkeypatch
 
     monkeypatch.setattr(resource_module, "fold_dead_letters", fold_dead_letters)
     spark = cast("SparkSession", None)
-    rows = [LocalRows(spark, pa.table({"kind": ["state"]}), make_df=lambda: cast("DataFrame", None)) for _ in range(3)]
+    monkeypatch.setattr(LocalRows, "df", None)
+    rows = [LocalRows(spark, pa.table({"kind": ["state"]})) for _ in range(3)]
     batches = [(BatchId("c", number), one) for number, one in enumerate(rows, 1)]
     assert [one.dead_letters for one in resource.fold(batches)] == [1, 1, 1]
     assert appended == [1, 2, 3]
