@@ -110,20 +110,20 @@ class Agent(Pipeline[AgentPlan]):
 
     def _in_parallel(self, batch: DataFrame, source: Source, before: AgentState) -> Decision:
         run = RunAgent(self._executor(batch.sparkSession, before))
-        arrived = rows_within(batch, self.delta.limits.few_events, self.delta.limits)
+        arrived = rows_within(batch, self.delta.limits.few_events)
         if not isinstance(arrived, LocalRows):
             return self._in_workers(run, LargeBatch.of(batch, source), before)
         in_order = arrived.table.sort_by("offset")
         effects = pa.Table.from_batches(run(in_order.to_batches()), SCHEMA)
         received = Received()
         received.count(in_order)
-        rows = LocalRows(batch.sparkSession, effects, self.delta.limits)
+        rows = LocalRows(batch.sparkSession, effects)
         return _decision(run.executor, rows, received, before.at(received.positions))
 
     def _in_workers(self, run: RunAgent, batch: LargeBatch, before: AgentState) -> Decision:
         records, topic = batch.all(), self._only_topic
         direct = None if topic is None else DirectAppend(topic, run.sends(records, batch.ranges))
-        effects = SparkRows(run.effects(records), limits=self.delta.limits)
+        effects = SparkRows(run.effects(records))
         received = Received(positions_of(batch.ranges), row_counts(batch.ranges))
         return _decision(run.executor, effects, received, before.at(received.positions), direct)
 

@@ -67,7 +67,7 @@ class Aggregation(Resource[AggregationPlan]):
 
     def held_rows(self, groups: DataFrame) -> DataFrame:
         """The rows of the table for these groups (see ``KeyedTable.live_rows``)."""
-        keys = SparkRows(groups, limits=self.delta.limits)
+        keys = SparkRows(groups)
         return self.table.with_text_values(self.table.live_rows(groups.sparkSession, None, keys)).df
 
     def _held(self, changes: DataFrame) -> DataFrame:

@@ -78,7 +78,7 @@ class StreamAggregation(Aggregation):
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         # Step 1: touched.
-        arrived = rows_within(batch, self.delta.limits.few, self.delta.limits)
+        arrived = rows_within(batch, self.delta.limits.few)
         if arrived.max_rows == 0:
             return Decision(LocalRows.none(batch.sparkSession), 0, state)
         records = self.stream.read(arrived, self.grouping, self.table.text)

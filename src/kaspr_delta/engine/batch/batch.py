@@ -75,7 +75,7 @@ class BatchRunner:
             if number <= self.log.end.metadata.stream:
                 return
             decision = self._decide(rows)  # steps 1 to 4
-            plan_for(spark, decision.effects)
+            plan_for(spark, self.delta.limits, decision.effects)
             self._commit(spark, decision, number, timing)  # steps 5 and 6
 
     def tick(self, spark: SparkSession, *, ending: bool) -> int:

@@ -70,7 +70,7 @@ class DeferredState:
         began = time.monotonic()
         after = recorded if recorded.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before
         if self.held:
-            rows: Rows = LocalRows(spark, newest_states(self.held), self.delta.limits)
+            rows: Rows = LocalRows(spark, newest_states(self.held))
         else:
             rows = Log(self.delta, self.resource.log_table).between(spark, after, upto)
         counts = json.dumps(dict(self.resource.fold_states(rows, several=not self.held)))

@@ -116,7 +116,7 @@ class Folding:
         state = self._deferrable()
         # The rows belong to their stream's session, which has its own settings.
         session = batches[-1].rows.spark
-        plan_for(session, *(one.rows for one in batches))
+        plan_for(session, self.delta.limits, *(one.rows for one in batches))
         began = time.monotonic()
         reports = self.fold(session, batches, states=state is None)
         self._last_fold_ended = time.monotonic()

@@ -123,7 +123,7 @@ class Log:
         if start is not None:
             about["start"] = [start.to_json()]
         ours = _of_batch(effects, batch)
-        everything = _of_batch(union_all([effects, LocalRows(spark, pa.table(about), effects.limits)]), batch)
+        everything = _of_batch(union_all([effects, LocalRows(spark, pa.table(about))]), batch)
         self.delta.append(spark, everything.frame, self.table, batch.transaction("log"))
         return ours if isinstance(ours, LocalRows) else self.batch(spark, batch)
 
@@ -139,7 +139,7 @@ class Log:
             first=after.number + 1,
             last=upto.number,
         )
-        return SparkRows(scan.df, scan=scan, limits=self.delta.limits)
+        return SparkRows(scan.df, scan=scan)
 
     def read_end(self, spark: SparkSession, folded: Mapping[str, int]) -> list[tuple[BatchId, BatchMetadata]]:
         """Read where the log ends; return the unfolded batches. ``folded`` is the last folded batch by checkpoint.

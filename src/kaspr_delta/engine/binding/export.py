@@ -62,7 +62,7 @@ class Export(Resource[TopicPlan]):
         if last is None or last <= after:
             return Decision(LocalRows.none(batch.sparkSession), 0, state)
         due = pa.table({"after": [after], "upto": [last], "records": [found["records"]]})
-        return Decision(LocalRows(batch.sparkSession, due, self.delta.limits), found["records"], {"done": last})
+        return Decision(LocalRows(batch.sparkSession, due), found["records"], {"done": last})
 
     def fold(self, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
         return [self._write(batch, rows) for batch, rows in batches]

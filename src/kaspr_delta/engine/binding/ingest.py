@@ -44,12 +44,11 @@ class Ingest(EffectResource[TopicPlan]):
         """The records as bytes, which readers of the topic decode. Rows of files may become dead letters instead."""
         endpoint = endpoint_of(self.delta, self.plan)
         records = endpoint.records(batch)
-        limits = self.delta.limits
-        arrived = rows_within(records, limits.few, limits)
+        arrived = rows_within(records, self.delta.limits.few)
         if isinstance(arrived, LocalRows):
             return Decision(arrived.numbered(*endpoint.order).select(*_COLUMNS, "seq"), arrived.count())
         # Rows in Spark are in order already.
-        return Decision(SparkRows(records.select(*_COLUMNS, seq_of_rows()), limits=limits), arrived.count())
+        return Decision(SparkRows(records.select(*_COLUMNS, seq_of_rows())), arrived.count())
 
     def numbers(self, counts: Mapping[tuple[Any, ...], int]) -> Folded:
         # Others sent these records: they do not count as sent by the application.

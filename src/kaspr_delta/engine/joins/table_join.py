@@ -74,9 +74,9 @@ class TableJoin(Join[TableJoinPlanT]):
 
     def touched(self, batch: DataFrame) -> Touched:
         """Step 1: the keys that a batch of the stream touches."""
-        plan_for(batch.sparkSession)
+        plan_for(batch.sparkSession, self.delta.limits)
         touched = self._touched_of(batch)
-        plan_for(batch.sparkSession, *touched.keys.values())
+        plan_for(batch.sparkSession, self.delta.limits, *touched.keys.values())
         return touched
 
     def every_key(self, spark: SparkSession, pinned: Pinned, state: str) -> Touched:

@@ -44,7 +44,7 @@ def touched_keys(changes: DataFrame, texts: Mapping[str, TableText], limits: Lim
     backlog, the driver knows the touched keys, also those of a large batch: Spark broadcasts them, and shuffles no
     table for them. ``texts`` by side.
     """
-    found = rows_within(changes.select("side", "key", "changed_at"), limits.changes, limits)
+    found = rows_within(changes.select("side", "key", "changed_at"), limits.changes)
     every = found.newest(("side", "key"), ("changed_at",)).extend(CheckKeys(texts), "reason STRING")
     fit = every.filter(nw.col("reason").is_null())
     by_side = (fit.filter(nw.col("side") == side).select("key", "changed_at") for side in texts)

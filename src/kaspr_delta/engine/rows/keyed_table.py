@@ -262,7 +262,7 @@ class KeyedTable:
             at = pa.repeat(pa.scalar(write_time(), pa.timestamp("us", "UTC")), rows.num_rows)
             keep = pa.repeat(pa.scalar(value=True), rows.num_rows)
             stored = rows.append_column(WRITTEN_AT, at).append_column("keep", keep)
-            self._merge(LocalRows(spark, stored, self.delta.limits))
+            self._merge(LocalRows(spark, stored))
             return
         missing = [one for one in self.plan.typed.columns if one.name not in rows.columns]
         rows = rows.withColumns({one.name: F.lit(None).cast(str(one.type)) for one in missing}) if missing else rows
@@ -278,7 +278,7 @@ class KeyedTable:
         """Write rows of the driver: key, value (text; None deletes) and timestamp, each key once."""
         columns = arrow_schema("key STRING, value STRING, timestamp TIMESTAMP")
         given = [dict(zip(columns.names, row, strict=True)) for row in rows]
-        self.write(LocalRows(spark, pa.Table.from_pylist(given, columns), self.delta.limits))
+        self.write(LocalRows(spark, pa.Table.from_pylist(given, columns)))
 
     def show(self, spark: SparkSession, source: str, stream: str, after: datetime | None, upto: datetime) -> None:
         """Copy the rows of a stream whose windows end in a span of time from another Delta table."""
@@ -287,7 +287,7 @@ class KeyedTable:
         self._merge(self._in_spark(rows.withColumn("keep", F.expr("true"))))
 
     def _in_spark(self, rows: DataFrame) -> Rows:
-        return SparkRows(rows, limits=self.delta.limits)
+        return SparkRows(rows)
 
     def _merge(self, stored: Rows, *, timely: bool = False) -> None:
         """Merge rows as the table stores them; those without ``keep`` are deleted. ``timely`` as in ``write``."""

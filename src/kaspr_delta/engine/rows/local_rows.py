@@ -28,7 +28,6 @@ class LocalRows:
 
     spark: SparkSession
     table: pa.Table
-    limits: Limits = Limits()
     scan: Scan | None = None
 
     @classmethod
@@ -120,11 +119,11 @@ class LocalRows:
         return self._with(rows.append_column("seq", pa.array(range(rows.num_rows), pa.int64())))
 
     def made(self, df: DataFrame, most: Size | None = None) -> Rows:
-        return self._with(collected(df)) if most is None else rows_within(df, most, self.limits)
+        return self._with(collected(df)) if most is None else rows_within(df, most)
 
     def in_spark(self) -> Rows:
         """The same rows, in Spark."""
-        return SparkRows(self.df, self.max_rows, limits=self.limits)
+        return SparkRows(self.df, self.max_rows)
 
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:
         return df.coalesce(1)
@@ -153,7 +152,7 @@ class LocalRows:
         return self._with(verb(nw.from_native(blank, eager_only=True)).to_native().slice(0, 0))
 
     def _with(self, table: pa.Table) -> LocalRows:
-        return LocalRows(self.spark, table, self.limits)
+        return LocalRows(self.spark, table)
 
 
 def last_of_each_key(rows: pa.Table, on: Sequence[str], count: str | None = None) -> pa.Table:
@@ -180,17 +179,16 @@ def small_together(most: Size, *several: Rows) -> tuple[Rows, ...]:
     return tuple(rows.in_spark() if isinstance(rows, LocalRows) else rows for rows in several)
 
 
-def rows_within(df: DataFrame, most: Size, limits: Limits) -> Rows:
+def rows_within(df: DataFrame, most: Size) -> Rows:
     """The rows of a DataFrame, on the driver if there are no more; one Spark action."""
     table = collected(df.limit(most.rows + 1))
-    return LocalRows(df.sparkSession, table, limits) if most.fits(table) else SparkRows(df, limits=limits)
+    return LocalRows(df.sparkSession, table) if most.fits(table) else SparkRows(df)
 
 
-def are_few(*several: Rows) -> bool:
+def are_few(limits: Limits, *several: Rows) -> bool:
     """Whether all rows are on the driver, and few together."""
-    if not all(isinstance(rows, LocalRows) for rows in several):
-        return False
-    return sum(rows.count() for rows in several) <= min((rows.limits.few.rows for rows in several), default=0)
+    local = [rows.count() for rows in several if isinstance(rows, LocalRows)]
+    return len(local) == len(several) and sum(local) <= limits.few.rows
 
 
 def bytes_on_driver(rows: Rows) -> int:
@@ -205,7 +203,7 @@ def read_back(rows: Rows, most: Size) -> Rows:
     found = table_within(rows, most)
     if found is None:
         return rows
-    return LocalRows(rows.spark, found.cast(arrow_schema_of(rows.df.schema)), rows.limits, rows.scan)
+    return LocalRows(rows.spark, found.cast(arrow_schema_of(rows.df.schema)), rows.scan)
 
 
 def union_all(several: Sequence[Rows]) -> Rows:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kaspr_delta.engine.rows.local_rows import are_few
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.storage.limits import Limits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +20,7 @@ _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _FEW_PARTITIONS = 8
 
 
-def plan_for(spark: SparkSession, *rows: Rows) -> None:
+def plan_for(spark: SparkSession, limits: Limits, *rows: Rows) -> None:
     """Switch adaptive planning off if all these rows are few and on the driver, else on. Without rows: off.
 
     Adaptive planning makes a job of every shuffle and every broadcast, to learn how many rows there are. If they are
@@ -31,7 +32,7 @@ def plan_for(spark: SparkSession, *rows: Rows) -> None:
     partitions = str(spark.conf.get(_SHUFFLE_PARTITIONS))
     if not partitions.isdigit() or int(partitions) > _FEW_PARTITIONS:  # Databricks has "auto"
         return
-    wanted = str(not are_few(*rows)).lower()
+    wanted = str(not are_few(limits, *rows)).lower()
     if spark.conf.get(_ADAPTIVE) != wanted:
         spark.conf.set(_ADAPTIVE, wanted)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import narwhals as nw
 import pyarrow as pa
 
-from kaspr_delta.storage.limits import Limits, Size
+from kaspr_delta.storage.limits import Size
 from kaspr_delta.storage.tables import Frame, Scan
 
 if TYPE_CHECKING:
@@ -52,10 +52,6 @@ class Rows(Protocol):
         """The scan that reads the rows, if they are read back from a table; it may have more columns."""
 
     @property
-    def limits(self) -> Limits:
-        """The sizes at which the engine changes its method."""
-
-    @property
     def columns(self) -> list[str]:
         """The names of the columns."""
 
@@ -69,7 +65,7 @@ class Rows(Protocol):
 
     @property
     def max_rows(self) -> int | None:
-        """An upper bound of their number, if one is known."""
+        """An upper bound of their number, if one is known; of rows in Spark only if executors can hold them."""
 
     def filter(self, condition: nw.Expr) -> Rows:
         """The rows for which a condition holds; not those for which it is NULL."""

@@ -26,9 +26,7 @@ Keys: TypeAlias = "Collection[str] | Rows | None"
 def found_rows(delta: Tables, spark: SparkSession, table: str, texts: Texts, version: int | None = None) -> Rows:
     """The rows that match; on the driver if delta-rs can read them (``Limits.looked_up``). No Spark action."""
     found = delta.look_up(spark, table, texts, version)
-    if isinstance(found, pa.Table):
-        return LocalRows(spark, found, delta.limits)
-    return SparkRows(found, limits=delta.limits)
+    return LocalRows(spark, found) if isinstance(found, pa.Table) else SparkRows(found)
 
 
 def rows_with(delta: Tables, spark: SparkSession, table: str, keys_of: Mapping[str, Rows], columns: str) -> Rows:
@@ -40,16 +38,17 @@ def rows_with(delta: Tables, spark: SparkSession, table: str, keys_of: Mapping[s
     """
     local = {name: keys for name, keys in keys_of.items() if isinstance(keys, LocalRows)}
     if len(local) < len(keys_of):
-        return SparkRows(delta.read(spark, table), limits=delta.limits)
+        return SparkRows(delta.read(spark, table))
     texts: Texts = {name: keys.distinct("key") for name, keys in local.items() if keys.max_rows}
     if not texts:
-        return LocalRows(spark, arrow_schema(columns).empty_table(), delta.limits)
+        return LocalRows(spark, arrow_schema(columns).empty_table())
     found = collected_with(union_all([*local.values()]), found_rows(delta, spark, table, texts), delta)
     if isinstance(found, LocalRows):
         return found
-    rows = SparkRows(having(delta.read(spark, table), texts, delta.limits), limits=delta.limits)
-    plan_for(spark, rows)
-    return replace(rows, max_rows=rows.count())
+    rows = SparkRows(having(delta.read(spark, table), texts, delta.limits))
+    plan_for(spark, delta.limits, rows)
+    count = rows.count()
+    return replace(rows, max_rows=count if count <= delta.limits.broadcast_rows else None)
 
 
 def stored_rows(
@@ -61,7 +60,7 @@ def stored_rows(
     """
     only_in_spark = any(function.array is None for _, function in derived.values())
     if only_in_spark or not isinstance(keys, LocalRows):
-        rows: Rows = SparkRows(among(delta.read(spark, table), keys, ("key",), delta), limits=delta.limits)
+        rows: Rows = SparkRows(among(delta.read(spark, table), keys, ("key",), delta))
     else:
         rows = found_rows(delta, spark, table, {"key": keys.distinct("key")})
     for name, (of, function) in derived.items():
@@ -82,7 +81,7 @@ def among(rows: DataFrame, keys: Keys, row_key_columns: Sequence[str], delta: Ta
     if isinstance(texts, Collection):
         return having(rows, {"key": texts}, delta.limits)
     columns = list(row_key_columns)
-    return SparkRows(rows, limits=delta.limits).join(texts.select(*columns), columns, "left_semi").df
+    return SparkRows(rows).join(texts.select(*columns), columns, "left_semi").df
 
 
 def collected_with(keys: Rows, found: Rows, delta: Tables) -> Rows:
@@ -92,4 +91,4 @@ def collected_with(keys: Rows, found: Rows, delta: Tables) -> Rows:
     """
     if not isinstance(keys, LocalRows) or isinstance(found, LocalRows):
         return found
-    return rows_within(found.df, delta.limits.small_batch, delta.limits)
+    return rows_within(found.df, delta.limits.small_batch)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from kaspr_delta.engine.rows.rows import ArrowFunction, How, Rows, ValueFunction
 from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.spec.ddl import columns_of_json
-from kaspr_delta.storage.limits import Limits, Size
+from kaspr_delta.storage.limits import Size
 from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Frame, Scan
 
@@ -27,7 +27,6 @@ class SparkRows:
     df: DataFrame
     max_rows: int | None = None
     scan: Scan | None = None
-    limits: Limits = Limits()
 
     @property
     def spark(self) -> SparkSession:
@@ -74,14 +73,13 @@ class SparkRows:
         return self._with(self.df.mapInArrow(function, f"{', '.join(map(str, kept))}, {added}"))
 
     def map(self, function: ArrowFunction, schema: str) -> Rows:
-        return SparkRows(self.df.mapInArrow(function, schema), limits=self.limits)
+        return SparkRows(self.df.mapInArrow(function, schema))
 
     def join(self, other: Rows, on: str | list[str], how: How = "left") -> Rows:
         from pyspark.sql import functions as F
 
         # A broadcast avoids a shuffle, which sends all rows of a hot key to one task.
-        fits = other.max_rows is not None and other.max_rows <= self.limits.broadcast_rows
-        return self._with(self.df.join(F.broadcast(other.df) if fits else other.df, on, how))
+        return self._with(self.df.join(other.df if other.max_rows is None else F.broadcast(other.df), on, how))
 
     def union(self, other: Rows) -> Rows:
         if other.max_rows == 0:
@@ -106,7 +104,7 @@ class SparkRows:
         return self._with(ordered.withColumn("seq", seq_of_rows()))
 
     def made(self, df: DataFrame, most: Size | None = None) -> Rows:
-        return SparkRows(df, limits=self.limits)
+        return SparkRows(df)
 
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:
         return df.repartition(*columns).coalesce(MOST_TASKS) if columns else df

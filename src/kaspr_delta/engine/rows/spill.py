@@ -36,8 +36,8 @@ def rows_made(
     first = next(groups, schema.empty_table())
     more = list(islice(groups, 1))
     if not more and first.nbytes <= most:
-        return LocalRows(spark, first, limits)
-    return SparkRows(_spilled(spark, chain([first], more, groups), schema, folder), limits=limits)
+        return LocalRows(spark, first)
+    return SparkRows(_spilled(spark, chain([first], more, groups), schema, folder))
 
 
 def _spilled(spark: SparkSession, groups: Iterable[pa.Table], schema: pa.Schema, folder: Path) -> DataFrame:

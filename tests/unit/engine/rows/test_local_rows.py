@@ -9,6 +9,7 @@ import pytest
 from kaspr_delta.engine.rows.expressions import exists, first_of, later, same, text, with_problem
 from kaspr_delta.engine.rows.local_rows import LocalRows, are_few, union_all
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.storage.limits import Limits
 from tests.slices import as_slice_of_larger_table
 
 if TYPE_CHECKING:
@@ -123,5 +124,5 @@ def test_later_gives_the_later_time_and_ignores_null(one: int | None, other: int
 
 def test_are_few_counts_all_rows_together() -> None:
     half = rows(n=list(range(1_500)))
-    assert are_few(half)
-    assert not are_few(half, half)
+    assert are_few(Limits(), half)
+    assert not are_few(Limits(), half, half)

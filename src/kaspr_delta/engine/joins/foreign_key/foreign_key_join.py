@@ -108,7 +108,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         rows = rows_with(self.delta, spark, self.plan.subscriptions, keys, SUBSCRIPTIONS.columns).select(*COLUMNS)
         if not unmerged:
             return rows
-        newer = LocalRows(spark, newest_states(unmerged), self.delta.limits)
+        newer = LocalRows(spark, newest_states(unmerged))
         return rows.join(newer, "key", "left_anti").union(newer.filter(nw.col("live")).select(*COLUMNS))
 
     def _first_load(self, spark: SparkSession, pinned: Pinned) -> Decision | None:
@@ -130,11 +130,11 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         rows = rows.select("key", "left", "left_hash", "left_timestamp")
         sent = send(rows, self._extract, self._columns, constants=never_seen(pinned.left))
         found = checked_rows(self.right, spark, pinned.right.version, None, unique_keys=True)
-        found = SparkRows(found.df, right.rows if right.fits(self.delta.limits) else None, limits=self.delta.limits)
+        found = SparkRows(found.df, right.rows if right.fits(self.delta.limits) else None)
         emitted = emit(respond(with_right_rows(sent, found), self.plan.type, self.select_fingerprint))
         # No row came before another one: any order will do, even that of the files.
         numbered = emitted.df.coalesce(MOST_TASKS).withColumn("seq", seq_of_rows())
-        return Decision(self.with_selected(SparkRows(numbered, limits=self.delta.limits)), left.rows + right.rows)
+        return Decision(self.with_selected(SparkRows(numbered)), left.rows + right.rows)
 
     @property
     def _extract(self) -> ExtractForeignKeys:

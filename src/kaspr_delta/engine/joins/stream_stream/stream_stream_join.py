@@ -98,7 +98,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         read = {side: {**state.get("read", {}).get(side, {}), **read.get(side, {})} for side in SIDES}
         # The state as it is read back from the log.
         after = json.loads(json.dumps({"read": read, "times": joins.times, "cleaned": joins.cleaned}))
-        return Decision(LocalRows(spark, logged, self.delta.limits), rows.num_rows, after)
+        return Decision(LocalRows(spark, logged), rows.num_rows, after)
 
     def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId]) -> Sequence[Fold]:
         kinds = kinds_of(found)

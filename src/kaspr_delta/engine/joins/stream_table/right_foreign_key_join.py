@@ -91,8 +91,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
     ) -> tuple[Decision, Mapping[str, int]]:
         """Index the key that each row of the table refers to, and remove index rows that refer to nothing any more."""
         began, positions = self.start(spark, state)
-        limits = self.delta.limits
-        versions = rows_within(newest_rows(self.right, spark, began.table, None), limits.few, limits)
+        versions = rows_within(newest_rows(self.right, spark, began.table, None), self.delta.limits.few)
         rows = self._referring(versions)
         index = self.delta.read(spark, self.plan.index)
         gone = index.select(F.col("id").alias("key")).join(rows.df.select("key"), "key", "left_anti")
@@ -103,8 +102,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         spark, before = batch.sparkSession, StreamTableState.of(state)
         # Step 1: touched.
-        limits = self.delta.limits
-        arrived = rows_within(batch.where(F.col("source").isNotNull()), limits.few, limits)
+        arrived = rows_within(batch.where(F.col("source").isNotNull()), self.delta.limits.few)
         records = self.left.read(arrived)
         # Step 2: pinned.
         version = self.right.newest(spark).version
@@ -125,7 +123,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         both = records.select("key").union(changed.select("key"))
         rows = both.spread(union_of([spark.createDataFrame([], _OF_EITHER), *parts]), "partition")
         rows = rows.sortWithinPartitions("offset", "row").withColumn("seq", seq_of_rows()).drop("offset", "row")
-        return Decision(both.made(rows, limits.few), rows_in, asdict(after))
+        return Decision(both.made(rows, self.delta.limits.few), rows_in, asdict(after))
 
     def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId]) -> Sequence[Fold]:
         return [partial(self._fold_index, rows)] if "state" in kinds_of(found) else []
@@ -134,7 +132,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         if version <= before.table:
             return LocalRows.none(spark, _REFERRING)
         changed = changed_rows(self.right, spark, before.table, version)
-        return self._referring(rows_within(changed, self.delta.limits.few, self.delta.limits))
+        return self._referring(rows_within(changed, self.delta.limits.few))
 
     def _referring(self, versions: Rows) -> Rows:
         extractor = Selector(self.plan.extractor, self.left.text, "rightExtractor", "foreign key", self.event_timeout)

@@ -124,8 +124,8 @@ class StreamTable(Join[StreamTablePlanT]):
             return after
         position = after.read[self.plan.left.name]
         newest = self.left.newest(spark)
-        if newest <= version_of(position) and are_few(arrived):  # Delta only splits commits of many files
-            return after
+        if newest <= version_of(position) and are_few(self.delta.limits, arrived):
+            return after  # Delta only splits commits of many files
         waiting = self.left.between(spark, position, newest)
         changes = self.delta.changes(spark, self.right.plan.delta_name, before.table + 1, version)
         later = (

@@ -63,8 +63,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         spark, before = batch.sparkSession, StreamTableState.of(state)
         # Step 1: touched.
-        limits = self.delta.limits
-        arrived = rows_within(batch.where(F.col("source").isNotNull()), limits.few, limits)
+        arrived = rows_within(batch.where(F.col("source").isNotNull()), self.delta.limits.few)
         records = self.left.read(arrived, self._selector)
         # Step 2: pinned.
         version = self.right.newest(spark).version
@@ -180,7 +179,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
     def _first_to_give_up(self, effects: Rows, pending: int) -> int | None:
         """A time before which no record that waits after this batch gives up; None if no record waits."""
         waiting = self.delta.read(effects.spark, self.plan.waiting).select("id", "until")
-        few = are_few(effects)
+        few = are_few(self.delta.limits, effects)
         if few:
             leaving = effects.df.where(~F.col("live")).select("id")
             coming = effects.df.where("live").select("id", "until")
