@@ -67,11 +67,13 @@ def test_channels_add_up_to_the_join_while_batches_are_pending(  # noqa: PLR0917
     fold_sizes: list[int] = []
     fold = ForeignKeyJoin.fold
 
-    def counted_fold(self: ForeignKeyJoin, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
-        if len(batches) > 1 or not states:  # otherwise it is the first batch of the checkpoint
+    def counted_fold(
+        self: ForeignKeyJoin, batches: Sequence[LoggedBatch], *, with_state: bool = True
+    ) -> Sequence[Folded]:
+        if len(batches) > 1 or not with_state:  # otherwise it is the first batch of the checkpoint
             fold_sizes.append(len(batches))
-            assert not states  # states are folded alone, when the run ends
-        return fold(self, batches, states=states)
+            assert not with_state  # states are folded alone, when the run ends
+        return fold(self, batches, with_state=with_state)
 
     monkeypatch.setattr(ForeignKeyJoin, "fold", counted_fold)
     app = Application.open(

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 STEPS: dict[str, tuple[Any, str, Callable[[Any], str]]] = {
     "make": (runner, "run_of", str),
-    "recover": (Recovery, "recover", lambda recovery: str(recovery.batch.resource.ref)),
-    "start": (StreamRun, "start", lambda stream: str(stream.batch.resource.ref)),
+    "recover": (Recovery, "recover", lambda recovery: str(recovery.runner.resource.ref)),
+    "start": (StreamRun, "start", lambda stream: str(stream.runner.resource.ref)),
     "decide": (BatchRunner, "_decide", lambda batch: str(batch.resource.ref)),
     "commit": (BatchRunner, "_commit", lambda batch: str(batch.resource.ref)),
     "fold": (Folding, "fold", lambda folding: str(folding.resource.ref)),

@@ -59,8 +59,8 @@ class Joins:
         side_by_side([partial(self._fold_at_once, self.runs[join], changes, numbers[join]) for join in joins])
 
     def _fold_at_once(self, run: ResourceRun, changes: DataFrame, number: int) -> None:
-        run.batch.process(changes, number)
-        run.batch.fold_waiting(self.app.spark)
+        run.runner.process(changes, number)
+        run.runner.fold_waiting(self.app.spark)
 
     def result(self, join: str) -> list[tuple[Any, Any]]:
         return [(key, pair(row)) for key, row in self.app.join(join).rows()]

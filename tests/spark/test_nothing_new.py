@@ -69,7 +69,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def noting(run: StreamRun, spark: SparkSession, every: int | None) -> StreamingQuery | None:
         stream = start(run, spark, every)
         if stream is not None:
-            names.append(str(run.batch.resource.ref))
+            names.append(str(run.runner.resource.ref))
         return stream
 
     start = StreamRun.start

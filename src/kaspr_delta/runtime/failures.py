@@ -60,13 +60,13 @@ class Failures:
         if run is None:  # it could not be made
             return what_is_gone(error) or error
         # Before ``account_of``, which takes a missing file for changes that were vacuumed.
-        problem = _disk_problem(run.batch.delta, run.batch.failure or error)
+        problem = _disk_problem(run.runner.delta, run.runner.failure or error)
         if problem is not None:
             return problem
         reason = self.waiting().get(ref)
         if reason is not None:
             return SetupError(reason)
-        return what_is_gone(run.batch.failure or error) or run.recovery.account_of(error)
+        return what_is_gone(run.runner.failure or error) or run.recovery.account_of(error)
 
 
 @contextmanager

@@ -205,9 +205,9 @@ def _views_of(plan: Plan) -> Iterator[tuple[ResourceRef, str, dict[str, str]]]:
 def run_of(delta: Tables, plan: Plan, ref: ResourceRef) -> ResourceRun:
     """The parts that run a resource. Raises NotFoundError for a resource that does not run."""
     own = open_tables(delta.namespace, delta.limits)  # so that its statistics are those of this resource alone
-    batch = BatchRunner(own, _resource(own, plan, ref))
-    recovery = Recovery(batch)
-    return ResourceRun(batch, recovery, StreamRun(batch, recovery))
+    runner = BatchRunner(own, _resource(own, plan, ref))
+    recovery = Recovery(runner)
+    return ResourceRun(runner, recovery, StreamRun(runner, recovery))
 
 
 def _resource(delta: Tables, plan: Plan, ref: ResourceRef) -> Resource[Any]:

@@ -80,7 +80,7 @@ class Runner:
         with self._recovered([*_refs(stages), *tasks]) as folded:
             stages = self._stages(only)
             for ref in tasks:
-                self._attempted(ref, lambda ref: self._runs[ref].batch.tick(self.spark, ending=True))
+                self._attempted(ref, lambda ref: self._runs[ref].runner.tick(self.spark, ending=True))
             for _ in range(_MOST_ROUNDS):
                 rows = sum(self._until_stage_quiet(stage) for stage in stages)
                 # A topic that a nameSelector names may be read by any stage, also by an earlier one.
@@ -257,7 +257,7 @@ class Runner:
     def _processed_late(self, ref: ResourceRef) -> int:
         """Process rows that are held back for later ones: none will come in this run. Returns the number of rows."""
         run = self._runs[ref]
-        return run.batch.tick(self.spark, ending=True) if run.resource.timed else 0
+        return run.runner.tick(self.spark, ending=True) if run.resource.timed else 0
 
     def _sends_anywhere(self, stages: Iterable[Stage]) -> bool:
         agents = [self.plan.agent(ref.name) for ref in _refs(stages) if ref.kind == "agent"]
@@ -300,9 +300,9 @@ class Runner:
 
     def _run_of(self, ref: ResourceRef) -> ResourceRun:
         run = run_of(self.delta, self.plan, ref)
-        run.batch.companions = tuple(run_of(self.delta, self.plan, other).batch for other in self._companions(ref))
+        run.runner.companions = tuple(run_of(self.delta, self.plan, other).runner for other in self._companions(ref))
         if self.listener is not ignore_event:
-            run.batch.listener = lambda report: self.listener(BatchDone(ref, report))
+            run.runner.listener = lambda report: self.listener(BatchDone(ref, report))
         return run
 
     def _recover(self, ref: ResourceRef, folded: dict[str, dict[str, int]]) -> None:

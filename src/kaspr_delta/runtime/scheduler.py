@@ -70,7 +70,7 @@ def _keep_firing(  # noqa: PLR0913, PLR0917  a thread is given all it needs
                 continue
             if not _comes(moment, now, stop):
                 return
-            run.batch.tick(spark, ending=False)
+            run.runner.tick(spark, ending=False)
             free = now()
     except Exception as error:  # noqa: BLE001  a thread has no caller that could catch it
         failed(run.resource.ref, error)

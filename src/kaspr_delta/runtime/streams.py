@@ -137,9 +137,9 @@ class Streams:
         """Do the work that no arriving record starts: due folds, timed batches, and new topics that match a pattern."""
         run = self.runs[ref]
         try:
-            run.batch.fold_waiting(self.spark, if_due=True)
+            run.runner.fold_waiting(self.spark, if_due=True)
             if run.resource.timed:
-                run.batch.tick(self.spark, ending=False)
+                run.runner.tick(self.spark, ending=False)
             if run.recovery.sources_changed(self.spark):
                 if ref in self.queries:
                     _stop_after_batch(self.queries[ref])
@@ -156,7 +156,7 @@ class Streams:
 
     def _settle(self, ref: ResourceRef) -> None:
         try:
-            self.runs[ref].batch.fold_waiting(self.spark)
+            self.runs[ref].runner.fold_waiting(self.spark)
         except Exception as error:  # noqa: BLE001  raised with all others
             self.failures.note(ref, error)
 

@@ -43,8 +43,8 @@ def _failed_run(failure: Exception | None = None) -> Any:
     """A fake run that failed: the disk of its tables, the error of its batch, and its recovery's account."""
     namespace = SimpleNamespace(disk=Path("/wh"))
     feed_ended = RebuildNeededError("join/j", "changes are gone")
-    batch = SimpleNamespace(delta=SimpleNamespace(namespace=namespace), failure=failure)
-    return SimpleNamespace(batch=batch, recovery=SimpleNamespace(account_of=lambda _: failure or feed_ended))
+    runner = SimpleNamespace(delta=SimpleNamespace(namespace=namespace), failure=failure)
+    return SimpleNamespace(runner=runner, recovery=SimpleNamespace(account_of=lambda _: failure or feed_ended))
 
 
 def test_resources_that_a_full_disk_stopped_share_one_sentence() -> None:
@@ -63,11 +63,11 @@ def test_resources_that_a_full_disk_stopped_share_one_sentence() -> None:
 def test_a_full_disk_outside_of_resources_is_explained_in_the_same_way() -> None:
     with (
         pytest.raises(SetupError, match="the disk of /wh is full: free space, then run again"),
-        disk_errors_explained(_failed_run().batch.delta),
+        disk_errors_explained(_failed_run().runner.delta),
     ):
         raise OSError(errno.ENOSPC, "No space left on device", "/wh/shop/j")
 
 
 def test_an_error_without_a_disk_problem_is_raised_unchanged() -> None:
-    with pytest.raises(ZeroDivisionError), disk_errors_explained(_failed_run().batch.delta):
+    with pytest.raises(ZeroDivisionError), disk_errors_explained(_failed_run().runner.delta):
         raise ZeroDivisionError

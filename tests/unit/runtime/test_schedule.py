@@ -49,7 +49,7 @@ class FakeTaskRun:
     """A fake run of a task that lasts some seconds."""
 
     def __init__(self, seconds: float = 0.0, error: Exception | None = None) -> None:
-        self.resource = self.batch = self
+        self.resource = self.runner = self
         self.ref = ResourceRef("task", "t")
         self.seconds = seconds
         self.error = error

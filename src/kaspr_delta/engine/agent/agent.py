@@ -79,8 +79,8 @@ class Agent(Pipeline[AgentPlan]):
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         return AgentState.of(state).read
 
-    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
-        return self._decide(batch, self._source, AgentState.of(state))
+    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
+        return self._decide(changes, self._source, AgentState.of(state))
 
     def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[Decision, Mapping[str, int]] | None:
         before = AgentState.of(state)

@@ -76,11 +76,11 @@ class StreamAggregation(Aggregation):
         decision = self.decide(unread.records, state)
         return replace(decision, state={**decision.state, "read": unread.upto}), unread.upto
 
-    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
         # Step 1: touched.
-        arrived = rows_within(batch, self.delta.limits.few)
+        arrived = rows_within(changes, self.delta.limits.few)
         if arrived.max_rows == 0:
-            return Decision(LocalRows.none(batch.sparkSession), 0, state)
+            return Decision(LocalRows.none(changes.sparkSession), 0, state)
         records = self.stream.read(arrived, self.grouping, self.table.text)
         read = {**state.get("read", {}), **reached(arrived)}
         # Step 2: pinned. Step 3: recompute.
@@ -99,7 +99,7 @@ class StreamAggregation(Aggregation):
             clock = Clock(window, self.plan.name, times)
             times = _times(grouped, times)
             clock.times.update(times)
-            passed = to_rows(batch.sparkSession, passed_windows(self.plan.name, clock)).df
+            passed = to_rows(changes.sparkSession, passed_windows(self.plan.name, clock)).df
             passed = passed.select("kind", "stream", "window_start", "timestamp")
             rows = rows.unionByName(passed, allowMissingColumns=True)
         count = arrived.count()

@@ -102,8 +102,8 @@ class TableAggregation(Aggregation):
         decision = self._recompute(keys, pinned.version, anew=True, log_is_new=log_is_new)
         return decision, {"table": pinned.version}
 
-    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
-        return self._recompute(batch, self.origin.newest(batch.sparkSession).version)
+    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
+        return self._recompute(changes, self.origin.newest(changes.sparkSession).version)
 
     def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId]) -> Sequence[Fold]:
         own = {

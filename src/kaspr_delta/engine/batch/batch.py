@@ -50,31 +50,31 @@ class BatchRunner:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "listener": None}  # the server has no listener
 
-    def run(self, rows: DataFrame, number: int) -> None:
+    def run(self, changes: DataFrame, number: int) -> None:
         """Run one batch of the stream, and keep the error that stops it: Spark's own has only its text."""
         try:
-            self.process(rows, number)
+            self.process(changes, number)
         except Exception as error:
             self._stop(error)
             raise
         except BaseException as error:
             raise self._stop(error) from error
 
-    def process(self, rows: DataFrame, number: int) -> None:
+    def process(self, changes: DataFrame, number: int) -> None:
         """Run one batch of the stream. After a crash between two of its writes, the next start completes it.
 
         1. touched: the changes name the keys. 2. pinned: the newest versions of the tables give the values.
         3. recompute: each touched key anew. 4. difference: what the resource has not emitted yet.
         5. commit: one append to the log. 6. fold: the log into the resource's tables, now or later.
         """
-        timing, spark = BatchTiming(), rows.sparkSession
+        timing, spark = BatchTiming(), changes.sparkSession
         with self._locked(spark):
             if self.resource.timed:  # ticks commit too, in another process perhaps
                 self.read_log_end(spark)
             # `stream` is the number of Spark's last batch in the log. A replay of it is skipped: recovery folded it.
             if number <= self.log.end.metadata.stream:
                 return
-            decision = self._decide(rows)  # steps 1 to 4
+            decision = self._decide(changes)  # steps 1 to 4
             plan_for(spark, self.delta.limits, decision.effects)
             self._commit(spark, decision, number, timing)  # steps 5 and 6
 
@@ -142,8 +142,8 @@ class BatchRunner:
         self.failure = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
         return self.failure
 
-    def _decide(self, rows: DataFrame) -> Decision:
-        return self.resource.decide_early(rows, self.log.end.metadata.state, self.folding.unmerged)
+    def _decide(self, changes: DataFrame) -> Decision:
+        return self.resource.decide_early(changes, self.log.end.metadata.state, self.folding.unmerged)
 
     def _commit(self, spark: SparkSession, decision: Decision, stream: int, timing: BatchTiming) -> None:
         if decision.effects.max_rows == 0 and decision.state == self.log.end.metadata.state:
@@ -166,9 +166,9 @@ class BatchRunner:
         metadata = replace(metadata, direct=announced)
         committed = Committed(*self.log.commit(LocalRows.none(spark), metadata), metadata, timing)
         try:
-            direct.commit(self.delta, committed.batch)
+            direct.commit(self.delta, committed.id)
         except Exception:  # noqa: BLE001  committed through the log, it becomes a dead letter or fails again
-            if appended(self.delta, spark, announced, committed.batch) is None:
+            if appended(self.delta, spark, announced, committed.id) is None:
                 return False
         timing.done("commit")
         self.report(self.folding.fold(spark, [committed]))

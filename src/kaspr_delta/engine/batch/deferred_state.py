@@ -53,10 +53,10 @@ class DeferredState:
         if self._recorded is None or self._recorded.checkpoint != first.checkpoint:
             self._record(spark, first.before)
 
-    def note_folded(self, spark: SparkSession, last: BatchId, *, states: bool) -> None:
-        """Note that the batches up to ``last`` are folded, with their ``states`` or without."""
+    def note_folded(self, spark: SparkSession, last: BatchId, *, with_state: bool) -> None:
+        """Note that the batches up to ``last`` are folded, with their states or without."""
         self._folded = last
-        if states and self._recorded is not None:
+        if with_state and self._recorded is not None:
             self._record(spark, last)
 
     def fold(self, spark: SparkSession) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Committed:
     """A batch in the log. ``state``: the state that it changed, held until it is folded; None if it cannot wait."""
 
-    batch: BatchId
+    id: BatchId
     rows: Rows
     metadata: BatchMetadata
     timing: BatchTiming = field(default_factory=BatchTiming)
@@ -118,7 +118,7 @@ class Folding:
         session = batches[-1].rows.spark
         plan_for(session, self.delta.limits, *(one.rows for one in batches))
         began = time.monotonic()
-        reports = self.fold(session, batches, states=state is None)
+        reports = self.fold(session, batches, with_state=state is None)
         self._last_fold_ended = time.monotonic()
         self._last_fold_took = self._last_fold_ended - began
         self.pending_batches.clear()
@@ -133,18 +133,18 @@ class Folding:
         state = newest_states(self.unmerged)
         return state if state.nbytes <= self.delta.limits.deferred_bytes else None
 
-    def fold(self, spark: SparkSession, batches: Sequence[Committed], *, states: bool = True) -> list[BatchReport]:
+    def fold(self, spark: SparkSession, batches: Sequence[Committed], *, with_state: bool = True) -> list[BatchReport]:
         """Fold batches, given in the order of the log, together, and record that in progress. May be repeated.
 
-        Unless ``states``, their states are deferred.
+        Unless ``with_state``, their states are deferred.
         """
-        if states:
+        if with_state:
             self.deferred.fold(spark)
         else:
-            self.deferred.note_lag(spark, batches[0].batch)
+            self.deferred.note_lag(spark, batches[0].id)
         last = batches[-1]
         last.timing.begin()
-        folded = self._folded(spark, batches, states=states)
+        folded = self._folded(spark, batches, with_state=with_state)
         last.timing.done("fold")
         conflicts = self.delta.statistics.conflicts.drain()
         failures = failed_natively(self.delta.statistics.drain_native_failures())
@@ -166,20 +166,20 @@ class Folding:
                     }
                 ),
             )
-            Progress(self.delta, str(self.resource.ref)).record(spark, one.batch, report)
+            Progress(self.delta, str(self.resource.ref)).record(spark, one.id, report)
             reports.append(report)
-        self.deferred.note_folded(spark, last.batch, states=states)
+        self.deferred.note_folded(spark, last.id, with_state=with_state)
         return reports
 
-    def _folded(self, spark: SparkSession, batches: Sequence[Committed], *, states: bool) -> Sequence[Folded]:
+    def _folded(self, spark: SparkSession, batches: Sequence[Committed], *, with_state: bool) -> Sequence[Folded]:
         if self.resource.folds_together:
-            return self.resource.fold([(one.batch, one.rows) for one in batches], states=states)
+            return self.resource.fold([(one.id, one.rows) for one in batches], with_state=with_state)
         return [self._folded_alone(spark, one) for one in batches]
 
     def _folded_alone(self, spark: SparkSession, one: Committed) -> Folded:
         announced = one.metadata.direct
         if announced is None:
-            (folded,) = self.resource.fold([(one.batch, one.rows)])
+            (folded,) = self.resource.fold([(one.id, one.rows)])
             return folded
-        records = appended(self.delta, spark, announced, one.batch) or 0
+        records = appended(self.delta, spark, announced, one.id) or 0
         return Folded(records, 0, counts={counter("topic_messages_sent", announced.topic): records})

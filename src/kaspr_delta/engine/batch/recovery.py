@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Recovery:
     """Begins checkpoints, and folds what a killed run had committed. Not to be called while the stream runs."""
 
-    batch: BatchRunner
+    runner: BatchRunner
 
     def recover(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
         """Before the first batch, fold the batches that a killed run had committed (see ``folded_batches``).
@@ -34,31 +34,31 @@ class Recovery:
         A checkpoint begins if there is none, or if the newest one reads other sources. Raises RebuildNeededError if the
         state is that of another definition, and SetupError if it has another format.
         """
-        batch = self.batch
-        with batch.delta.namespace.table_group_lock(batch.resource.table_group):
+        runner = self.runner
+        with runner.delta.namespace.table_group_lock(runner.resource.table_group):
             # Companions may fold for this resource, in another process too: so progress is read under the lock.
-            batch.fold_unfolded(spark, folded_batches(batch.delta, spark) if batch.companions else folded)
-            start = batch.log.end.start
+            runner.fold_unfolded(spark, folded_batches(runner.delta, spark) if runner.companions else folded)
+            start = runner.log.end.start
             if start is not None:
-                _check(batch.resource, start)
+                _check(runner.resource, start)
             if start is None or self.sources_changed(spark):
                 self._begin(spark)
 
     def sources_changed(self, spark: SparkSession) -> bool:
         """Whether the resource now reads other sources than its checkpoint does."""
-        start = self.batch.log.end.start
-        return start is not None and set(self.batch.resource.sources(spark)) != set(start.positions)
+        start = self.runner.log.end.start
+        return start is not None and set(self.runner.resource.sources(spark)) != set(start.positions)
 
     def follow_sources(self, spark: SparkSession) -> None:
         """Begin a new checkpoint if the resource now reads other sources."""
         if self.sources_changed(spark):
-            with self.batch.delta.namespace.table_group_lock(self.batch.resource.table_group):
+            with self.runner.delta.namespace.table_group_lock(self.runner.resource.table_group):
                 self._resume(spark)
                 self._begin(spark)
 
     def rebuild(self, spark: SparkSession) -> None:
         """Make the state anew from the current tables. Differences are emitted, in one commit."""
-        with self.batch.delta.namespace.table_group_lock(self.batch.resource.table_group):
+        with self.runner.delta.namespace.table_group_lock(self.runner.resource.table_group):
             self._resume(spark)
             self._begin(spark, again=True)
 
@@ -68,67 +68,67 @@ class Recovery:
         Records are read from the rows of their topic. Resources without such rows make their state anew, if the
         application says so.
         """
-        batch = self.batch
-        if not is_gap(batch.failure or error):
+        runner = self.runner
+        if not is_gap(runner.failure or error):
             return False
-        if batch.resource.fills_gaps:
-            batch.failure = None
+        if runner.resource.fills_gaps:
+            runner.failure = None
             self.rebuild(spark)
             return True
-        with batch.delta.namespace.table_group_lock(batch.resource.table_group):
+        with runner.delta.namespace.table_group_lock(runner.resource.table_group):
             self._resume(spark)
             timing = BatchTiming()
-            caught_up = batch.resource.catch_up(spark, batch.log.end.metadata.state)
+            caught_up = runner.resource.catch_up(spark, runner.log.end.metadata.state)
             if caught_up is None:
                 return False
-            batch.failure = None
+            runner.failure = None
             self._commit_first(spark, *caught_up, timing, again=False)
             return True
 
     def account_of(self, error: Exception) -> Exception:
         """The error that stopped the stream, with a clearer reason if one is known."""
-        error = self.batch.failure or error
+        error = self.runner.failure or error
         reason = why_the_feed_ends(error)
-        return error if reason is None else cannot_go_on(self.batch.resource, reason)
+        return error if reason is None else cannot_go_on(self.runner.resource, reason)
 
     def _resume(self, spark: SparkSession) -> None:
-        self.batch.fold_unfolded(spark, folded_batches(self.batch.delta, spark))
+        self.runner.fold_unfolded(spark, folded_batches(self.runner.delta, spark))
 
     def _begin(self, spark: SparkSession, *, again: bool = False) -> None:
         """Begin a new checkpoint: the same steps as in a batch, over all rows.
 
         A state that is made ``again`` is folded even without differences: dead letters may have to go.
         """
-        timing, end = BatchTiming(), self.batch.log.end
-        decision, positions = self.batch.resource.begin(spark, end.metadata.state, log_is_new=end.start is None)
+        timing, end = BatchTiming(), self.runner.log.end
+        decision, positions = self.runner.resource.begin(spark, end.metadata.state, log_is_new=end.start is None)
         self._commit_first(spark, decision, positions, timing, again=again)
 
     def _commit_first(
         self, spark: SparkSession, decision: Decision, positions: Mapping[str, int], timing: BatchTiming, *, again: bool
     ) -> None:
         """Commit and fold the first batch of a new checkpoint, which continues at ``positions``."""
-        batch = self.batch
-        start = Start(batch.resource.definition, positions, tables=table_ids(batch, spark))
+        runner = self.runner
+        start = Start(runner.resource.definition, positions, tables=table_ids(runner, spark))
         timing.done("decide")
         folds = again or decision.effects.max_rows != 0
         metadata = BatchMetadata(-1, decision.rows_in, decision.counts, decision.state, folds=folds)
-        first, rows = batch.log.begin(decision.effects, metadata, start)
+        first, rows = runner.log.begin(decision.effects, metadata, start)
         timing.done("commit")
         if folds:
-            if rows.max_rows == 0:  # on the driver it may lack columns
-                rows = batch.log.batch(spark, first)
-            batch.report(batch.folding.fold(spark, [Committed(first, rows, metadata, timing)]))
+            if rows.max_rows == 0:  # a table on the driver without rows may lack columns
+                rows = runner.log.batch(spark, first)
+            runner.report(runner.folding.fold(spark, [Committed(first, rows, metadata, timing)]))
 
 
-def table_ids(batch: BatchRunner, spark: SparkSession) -> Mapping[str, str]:
+def table_ids(runner: BatchRunner, spark: SparkSession) -> Mapping[str, str]:
     """By source, its table's id, if each stream has a checkpoint of its own; empty if streams are continued."""
-    resource = batch.resource
-    if batch.delta.namespace.streams_go_on:
+    resource = runner.resource
+    if runner.delta.namespace.streams_go_on:
         return {}
     sources = resource.sources(spark)
     if any(source.table is None for source in sources.values()):  # only the stream knows how far it has read
         return {}
-    return {name: str(batch.delta.table_id(spark, str(source.table))) for name, source in sources.items()}
+    return {name: str(runner.delta.table_id(spark, str(source.table))) for name, source in sources.items()}
 
 
 def cannot_go_on(resource: Resource[Any], reason: str) -> KasprError:

@@ -137,34 +137,34 @@ class Resource(Generic[PlanT]):
         """
         return None
 
-    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
         """Steps 1 to 4: touched, pinned, recompute, difference. Reads only."""
         raise NotImplementedError
 
-    def decide_early(self, batch: DataFrame, state: Mapping[str, Any], unmerged: Sequence[pa.Table]) -> Decision:
+    def decide_early(self, changes: DataFrame, state: Mapping[str, Any], unmerged: Sequence[pa.Table]) -> Decision:
         """As ``decide``, before earlier batches are folded: ``unmerged`` has their states, the oldest first."""
-        return self.decide(batch, state)
+        return self.decide(changes, state)
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         """Steps 1 to 4 for work that the clock has made due, if any. ``ending``: this run waits for nothing more."""
         return None
 
-    def fold(self, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
+    def fold(self, batches: Sequence[LoggedBatch], *, with_state: bool = True) -> Sequence[Folded]:
         """Step 6: fold successive batches of the log into the resource's tables. May be repeated.
 
-        Only a resource that ``folds_together`` is given several. ``state_folds`` are left out unless ``states``.
+        Only a resource that ``folds_together`` is given several. ``state_folds`` are left out unless ``with_state``.
         The cost is reported with the last batch.
         """
         parts = [rows for _, rows in batches]
         counts = [rows.count_by(*self.counted) for rows in parts]
         folded, found = [self.numbers(one) for one in counts], frozenset(chain.from_iterable(counts))
-        waited = len(batches) > 1 or not states
+        waited = len(batches) > 1 or not with_state
         most = self.delta.limits.logged
         if waited and sum(sum(one.values()) for one in counts) <= most.rows:
             parts = [read_back(rows, most) for rows in parts]
         rows = union_all(parts)
         folds = [*self.folds(rows, found, [batch for batch, _ in batches])] if found else []
-        if found and states:
+        if found and with_state:
             folds += self.state_folds(rows, several=len(batches) > 1)
         folds.append(partial(self._fold_letters, batches, folded))
         cost = _cost_of(folds)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class StreamRun:
     """The streams of a resource, one after another."""
 
-    batch: BatchRunner
+    runner: BatchRunner
     recovery: Recovery
     # By source, the version of its table at the start of the current stream.
     _versions_at_start: Mapping[str, int] = field(default_factory=dict, init=False)
@@ -41,17 +41,17 @@ class StreamRun:
         The second is checked in a run that ends, and over tables of a catalog in every run. Raises the error of
         ``cannot_go_on`` if one of these was replaced.
         """
-        batch = self.batch
-        if batch.failure is not None:  # it may have committed a batch without folding it
-            batch.failure = None
-            self.recovery.recover(spark, folded_batches(batch.delta, spark))
-        batch.fold_waiting(spark)  # waiting batches belong to the session of the stream before
-        batch.folding.endless = every is not None
-        if batch.shipped:
-            with batch.delta.namespace.table_group_lock(batch.resource.table_group):
-                batch.read_log_end(spark)
+        runner = self.runner
+        if runner.failure is not None:  # it may have committed a batch without folding it
+            runner.failure = None
+            self.recovery.recover(spark, folded_batches(runner.delta, spark))
+        runner.fold_waiting(spark)  # waiting batches belong to the session of the stream before
+        runner.folding.endless = every is not None
+        if runner.shipped:
+            with runner.delta.namespace.table_group_lock(runner.resource.table_group):
+                runner.read_log_end(spark)
         self._versions_at_start = {
-            name: 0 if source.table is None else batch.delta.newest(spark, source.table).version
+            name: 0 if source.table is None else runner.delta.newest(spark, source.table).version
             for name, source in self._sources(spark).items()
         }
         if not self._versions_at_start or (every is None and self._has_read_all(spark)):
@@ -59,40 +59,40 @@ class StreamRun:
         unread = self._unread(spark)
         if not unread.positions:  # a run that died had read all news
             return None
-        stream = batch.resource.source(spark, unread)
+        stream = runner.resource.source(spark, unread)
         remove_unfinished(self._checkpoint)
-        batch.shipped = not runs_here(spark)
-        writer = stream.writeStream.foreachBatch(batch.run)
-        writer = writer.option("checkpointLocation", str(self._checkpoint)).queryName(str(batch.resource.ref))
+        runner.shipped = not runs_here(spark)
+        writer = stream.writeStream.foreachBatch(runner.run)
+        writer = writer.option("checkpointLocation", str(self._checkpoint)).queryName(str(runner.resource.ref))
         if every is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{every} milliseconds").start()
 
     def finish(self, spark: SparkSession) -> None:
         """End a stream that has processed everything that was present at its start."""
-        batch = self.batch
-        batch.fold_waiting(spark)
+        runner = self.runner
+        runner.fold_waiting(spark)
         if self._start.tables:
-            with batch.delta.namespace.table_group_lock(batch.resource.table_group):
-                batch.read_log_end(spark)
+            with runner.delta.namespace.table_group_lock(runner.resource.table_group):
+                runner.read_log_end(spark)
                 self._continue(spark, self._newest(spark))
-        self._last_stream = batch.log.end.start_batch, self._versions_at_start
+        self._last_stream = runner.log.end.start_batch, self._versions_at_start
 
     @property
     def _start(self) -> Start:
-        if self.batch.log.end.start is None:
-            msg = f"{self.batch.resource.ref} was not recovered"
+        if self.runner.log.end.start is None:
+            msg = f"{self.runner.resource.ref} was not recovered"
             raise RuntimeError(msg)
-        return self.batch.log.end.start
+        return self.runner.log.end.start
 
     def _sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         """The sources of the checkpoint."""
-        sources = self.batch.resource.sources(spark)
+        sources = self.runner.resource.sources(spark)
         return {name: source for name, source in sources.items() if name in self._start.positions}
 
     @property
     def _checkpoint(self) -> Path:
-        return checkpoints_of(self.batch.delta, self.batch.resource.ref) / self.batch.log.end.start_batch.name
+        return checkpoints_of(self.runner.delta, self.runner.resource.ref) / self.runner.log.end.start_batch.name
 
     def _has_read_all(self, spark: SparkSession) -> bool:
         """Whether all current versions of the tables were read, by a stream of this run or by an earlier one.
@@ -100,11 +100,11 @@ class StreamRun:
         Only Spark's checkpoint, or the start with which the last stream ended, knows what earlier ones read: a batch
         that changes nothing leaves no trace in the log, and a large commit comes in several batches.
         """
-        start, delta = self._start, self.batch.delta
-        if self._last_stream is not None and self._last_stream[0] == self.batch.log.end.start_batch:
+        start, delta = self._start, self.runner.delta
+        if self._last_stream is not None and self._last_stream[0] == self.runner.log.end.start_batch:
             return self._versions_at_start == self._last_stream[1]
         if start.tables:
-            return not self._news(spark) and start.tables == table_ids(self.batch, spark)
+            return not self._news(spark) and start.tables == table_ids(self.runner, spark)
         sources = sorted(self._sources(spark).items())
         tables = [(source.table, self._versions_at_start[name]) for name, source in sources if source.table is not None]
         if len(tables) < len(sources):  # the checkpoint has no version of an endpoint
@@ -132,33 +132,33 @@ class StreamRun:
         Over tables of a catalog each stream is a new one: its start has only the sources with new commits. A stream
         whose run died is not continued: the log says how far its batches came.
         """
-        start, batch = self._start, self.batch
+        start, runner = self._start, self.runner
         if not start.tables:
             return start
-        if table_ids(batch, spark) != start.tables:
-            raise cannot_go_on(batch.resource, TABLE_REPLACED)
+        if table_ids(runner, spark) != start.tables:
+            raise cannot_go_on(runner.resource, TABLE_REPLACED)
         if self._checkpoint.exists():
-            with batch.delta.namespace.table_group_lock(batch.resource.table_group):
+            with runner.delta.namespace.table_group_lock(runner.resource.table_group):
                 self._continue(spark, start.positions)
         return replace(self._start, positions=self._news(spark))
 
     def _continue(self, spark: SparkSession, positions: Mapping[str, int]) -> None:
         """Begin a new stream at these positions, or where batches have read more: commits that came as it started."""
-        before, log = self._checkpoint, self.batch.log
-        reached = self.batch.resource.reached(log.end.metadata.state)
+        before, log = self._checkpoint, self.runner.log
+        reached = self.runner.resource.reached(log.end.metadata.state)
         positions = {source: max(at, reached.get(source, at)) for source, at in positions.items()}
         log.begin_stream(spark, replace(self._start, positions=positions))
         shutil.rmtree(before, ignore_errors=True)  # not needed any more: a kill before this line leaves only garbage
 
 
 class ResourceRun(NamedTuple):
-    """A resource's batch, its recovery, and its stream. They share its log, which the batch has."""
+    """The runner of a resource's batches, its recovery, and its stream. They share the resource's log."""
 
-    batch: BatchRunner
+    runner: BatchRunner
     recovery: Recovery
     stream: StreamRun
 
     @property
     def resource(self) -> Resource[Any]:
         """The resource."""
-        return self.batch.resource
+        return self.runner.resource

@@ -55,16 +55,16 @@ class Export(Resource[TopicPlan]):
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         return {self.plan.name: state["done"]}
 
-    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
-        found = batch.agg(F.max("offset").alias("last"), F.count("*").alias("records")).collect()[0]
+    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
+        found = changes.agg(F.max("offset").alias("last"), F.count("*").alias("records")).collect()[0]
         after, last = int(state["done"]), found["last"]
         # A commit of several files may come in several batches: an earlier one may have taken all up to this offset.
         if last is None or last <= after:
-            return Decision(LocalRows.none(batch.sparkSession), 0, state)
+            return Decision(LocalRows.none(changes.sparkSession), 0, state)
         due = pa.table({"after": [after], "upto": [last], "records": [found["records"]]})
-        return Decision(LocalRows(batch.sparkSession, due), found["records"], {"done": last})
+        return Decision(LocalRows(changes.sparkSession, due), found["records"], {"done": last})
 
-    def fold(self, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
+    def fold(self, batches: Sequence[LoggedBatch], *, with_state: bool = True) -> Sequence[Folded]:
         return [self._write(batch, rows) for batch, rows in batches]
 
     def _write(self, batch: BatchId, rows: Rows) -> Folded:

@@ -40,10 +40,10 @@ class Ingest(EffectResource[TopicPlan]):
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return endpoint_of(self.delta, self.plan).stream(spark)
 
-    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
         """The records as bytes, which readers of the topic decode. Rows of files may become dead letters instead."""
         endpoint = endpoint_of(self.delta, self.plan)
-        records = endpoint.records(batch)
+        records = endpoint.records(changes)
         arrived = rows_within(records, self.delta.limits.few)
         if isinstance(arrived, LocalRows):
             return Decision(arrived.numbered(*endpoint.order).select(*_COLUMNS, "seq"), arrived.count())

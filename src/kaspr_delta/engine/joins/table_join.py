@@ -72,11 +72,11 @@ class TableJoin(Join[TableJoinPlanT]):
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         return {side: SourceTable(table.plan.delta_name) for side, table in self.sides.items()}
 
-    def touched(self, batch: DataFrame) -> Touched:
+    def touched(self, changes: DataFrame) -> Touched:
         """Step 1: the keys that a batch of the stream touches."""
-        plan_for(batch.sparkSession, self.delta.limits)
-        touched = self._touched_of(batch)
-        plan_for(batch.sparkSession, self.delta.limits, *touched.keys.values())
+        plan_for(changes.sparkSession, self.delta.limits)
+        touched = self._touched_of(changes)
+        plan_for(changes.sparkSession, self.delta.limits, *touched.keys.values())
         return touched
 
     def every_key(self, spark: SparkSession, pinned: Pinned, state: str) -> Touched:

@@ -56,8 +56,8 @@ class FoldsOneByOne:
         self.deferred: list[int] = []
         self.states: list[tuple[int, int]] = []
 
-    def fold(self, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
-        if not states:
+    def fold(self, batches: Sequence[LoggedBatch], *, with_state: bool = True) -> Sequence[Folded]:
+        if not with_state:
             self.deferred += [batch.number for batch, _ in batches]
         self.folds.append([batch.number for batch, _ in batches])
         self.clock.now += self.seconds

@@ -69,9 +69,9 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         touched = self.every_key(spark, pinned, self.plan.subscriptions)
         return self._recompute(touched, pinned, emit_all=log_is_new), pinned.positions
 
-    def decide_early(self, batch: DataFrame, state: Mapping[str, Any], unmerged: Sequence[pa.Table]) -> Decision:
+    def decide_early(self, changes: DataFrame, state: Mapping[str, Any], unmerged: Sequence[pa.Table]) -> Decision:
         # Step 1: touched. Step 2: pinned.
-        return self._recompute(self.touched(batch), self.pinned(batch.sparkSession), unmerged)
+        return self._recompute(self.touched(changes), self.pinned(changes.sparkSession), unmerged)
 
     def changed_state(self, rows: Rows) -> pa.Table | None:
         """The subscriptions that a batch changed, with a column ``live`` too; None if there are too many."""

@@ -83,10 +83,10 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         read = {side: {of.plan.name: positions[side]} for side, of in sides}
         return Decision(LocalRows.none(spark), 0, {**state, "read": read}), positions
 
-    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
-        spark = batch.sparkSession
+    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
+        spark = changes.sparkSession
         # Step 1: touched.
-        rows = collected(batch)
+        rows = collected(changes)
         if rows.num_rows == 0:
             return Decision(LocalRows.none(spark), 0, state)
         read, arrived, failed = self._read(rows)

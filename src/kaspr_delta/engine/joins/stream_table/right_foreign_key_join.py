@@ -99,10 +99,10 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         effects = effects.coalesce(MOST_TASKS).withColumn("seq", seq_of_rows())
         return Decision(rows.made(rows.spread(effects)), versions.count(), asdict(began)), positions
 
-    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
-        spark, before = batch.sparkSession, StreamTableState.of(state)
+    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
+        spark, before = changes.sparkSession, StreamTableState.of(state)
         # Step 1: touched.
-        arrived = rows_within(batch.where(F.col("source").isNotNull()), self.delta.limits.few)
+        arrived = rows_within(changes.where(F.col("source").isNotNull()), self.delta.limits.few)
         records = self.left.read(arrived)
         # Step 2: pinned.
         version = self.right.newest(spark).version

@@ -60,10 +60,10 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         began, positions = self.start(spark, state)
         return Decision(LocalRows.none(spark), 0, asdict(began)), positions
 
-    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
-        spark, before = batch.sparkSession, StreamTableState.of(state)
+    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
+        spark, before = changes.sparkSession, StreamTableState.of(state)
         # Step 1: touched.
-        arrived = rows_within(batch.where(F.col("source").isNotNull()), self.delta.limits.few)
+        arrived = rows_within(changes.where(F.col("source").isNotNull()), self.delta.limits.few)
         records = self.left.read(arrived, self._selector)
         # Step 2: pinned.
         version = self.right.newest(spark).version

@@ -49,9 +49,9 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         touched = self.every_key(spark, pinned, self.plan.result)
         return self._recompute(touched, pinned, emit_all=log_is_new), pinned.positions
 
-    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
         # Step 1: touched. Step 2: pinned.
-        return self._recompute(self.touched(batch), self.pinned(batch.sparkSession))
+        return self._recompute(self.touched(changes), self.pinned(changes.sparkSession))
 
     def _recompute(self, touched: Touched, pinned: Pinned, *, emit_all: bool = False) -> Decision:
         if not touched.number:
