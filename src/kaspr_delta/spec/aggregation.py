@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
@@ -11,8 +11,10 @@ from kaspr_delta.spec.base import FieldPath, Problem, Spec
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.near import listing
 
-OPERATIONS = ("toTable", "count", "reduce", "aggregate")
-"""The operations on the records or rows of the origin."""
+Operation = Literal["toTable", "count", "reduce", "aggregate"]
+"""An operation on the records or rows of the origin."""
+
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
 
 class ToTable(Spec):

@@ -7,11 +7,11 @@ from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication,
 from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.sides import Sides
 from kaspr_delta.plan.builder.stream_serializers import refuse_unspellable
-from kaspr_delta.plan.definition.aggregations import AggregationKind, AggregationPlan
+from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.names import aggregation_table, contributions_table, group_times_table
-from kaspr_delta.spec.aggregation import stream_origin_problems, table_origin_problems
+from kaspr_delta.spec.aggregation import OPERATIONS, stream_origin_problems, table_origin_problems
 from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.streams import Origin, StreamSide
@@ -31,7 +31,8 @@ def aggregation_plans(
 def _plan(
     table: Declared[TableSpec], given: Origin | None, sides: Sides, references: References
 ) -> AggregationPlan | None:
-    kind = _kind(table.spec)
+    written = table.spec.model_dump(by_alias=True, exclude_none=True)
+    kind = next((name for name in OPERATIONS if name in written), None)
     if given is None or kind is None:
         return None
     ref = ResourceRef("table", table.name)
@@ -103,17 +104,6 @@ def _join(
         return name
     channel = channel_of(join)
     return sides.records(StreamSide(channel=channel), writer=name).plan
-
-
-def _kind(spec: TableSpec) -> AggregationKind | None:
-    """The operation that makes the table from its origin, if there is one."""
-    if spec.to_table is not None:
-        return "toTable"
-    if spec.count is not None:
-        return "count"
-    if spec.reduce is not None:
-        return "reduce"
-    return "aggregate" if spec.aggregate is not None else None
 
 
 def _snippet(table: Declared[TableSpec], code: Code | None, *field: str) -> Snippet | None:

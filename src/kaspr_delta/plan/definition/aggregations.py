@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.spec.aggregation import Operation
 from kaspr_delta.spec.diagnostics import Location
-
-AggregationKind = Literal["toTable", "count", "reduce", "aggregate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +22,7 @@ class AggregationPlan:
     """
 
     name: str
-    kind: AggregationKind
+    kind: Operation
     origin: StreamPlan | str
     group: Snippet | None
     initializer: Snippet | None

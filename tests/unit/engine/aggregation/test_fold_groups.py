@@ -12,10 +12,11 @@ import pytest
 
 from kaspr_delta.engine.aggregation.fold_groups import Change, Folded, FoldGroups
 from kaspr_delta.engine.streams.event import EPOCH
-from kaspr_delta.plan.definition.aggregations import AggregationKind, AggregationPlan
+from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.plan.definition.resources import Serializers, TopicInput
 from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.spec.aggregation import Operation
 from kaspr_delta.storage.layout import AGGREGATED, AGGREGATION, PROBLEM
 from tests.unit.engine.agent.agents import HERE, JSON, code
 
@@ -68,7 +69,7 @@ def row(op: str, value: str | None, key: str = '"r"', *, last: bool = True, **of
 STREAM = StreamPlan(TopicInput(("in",), None, JSON, "earliest"), 1, repartitioned=False)
 
 
-def groups(kind: AggregationKind, timeout: float = 60, serializers: Serializers = JSON, **functions: str) -> FoldGroups:
+def groups(kind: Operation, timeout: float = 60, serializers: Serializers = JSON, **functions: str) -> FoldGroups:
     """The fold of an aggregation over a stream."""
     given: dict[str, Any] = {name: code(functions[name]) if name in functions else None for name in SUM}
     given |= dict.fromkeys(("log", "contributions", "group_times"), "")
@@ -76,7 +77,7 @@ def groups(kind: AggregationKind, timeout: float = 60, serializers: Serializers 
     return FoldGroups(plan, TableText(serializers), TableText(serializers), timeout)
 
 
-def groups_of_rows(kind: AggregationKind, **functions: Any) -> FoldGroups:
+def groups_of_rows(kind: Operation, **functions: Any) -> FoldGroups:
     """The fold of an aggregation over a table."""
     folding = groups(kind, **functions)
     return replace(folding, plan=replace(folding.plan, origin="rows"))
