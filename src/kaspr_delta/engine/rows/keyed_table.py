@@ -39,7 +39,7 @@ from kaspr_delta.engine.rows.write_time import write_time, write_time_in_spark
 from kaspr_delta.plan.definition.resources import SerializerName, TablePlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
-from kaspr_delta.spec.ddl import Type, columns_of_json, quoted
+from kaspr_delta.spec.ddl import columns_of_json, quoted
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.tables import Commit, Frame, Scan, Tables, Upsert
@@ -84,29 +84,25 @@ class KeyedTable:
 
     @property
     def value(self) -> Column:
-        """The value column as text: for a join's result a JSON object with both sides."""
+        """The value column as text."""
+        return self.text_form.column(self.row).alias("value")
+
+    @property
+    def row(self) -> Column:
+        """The value: a STRUCT in a typed table, else text, for a join's result a JSON object with both sides."""
         if self.plan.row_type is not None:
-            return row_text(self.row).alias("value")
+            return F.struct(*(F.col(quoted(column.name)) for column in self.plan.row_type.fields)).alias("value")
         if self.plan.joined is None:
             return _as_text("value", self.plan.serializers.value)
         left, right = map(_as_json, ("left", "right"), self.plan.joined)
         return F.concat(F.lit('{"left":'), left, F.lit(',"right":'), right, F.lit("}")).alias("value")
 
-    @property
-    def row(self) -> Column:
-        """The value: a STRUCT in a typed table, else text."""
-        if self.plan.row_type is None:
-            return self.value
-        return F.struct(*(F.col(quoted(column.name)) for column in self.plan.row_type.fields)).alias("value")
-
     def _row_in(self, stored: DataFrame) -> Column:
         """The value of stored rows; a STRUCT has its fields in the order in which a join stores them."""
-        row_type = self.plan.row_type
-        if row_type is None:
-            return self.value
-        columns = [F.col(quoted(column.name)) for column in row_type.fields]
-        has = Type("STRUCT", fields=columns_of_json(stored.select(*columns).schema.jsonValue()["fields"]))
-        return by_name(F.struct(*columns), has, row_type).alias("value")
+        if self.plan.row_type is None:
+            return self.row
+        (has,) = columns_of_json(stored.select(self.row).schema.jsonValue()["fields"])
+        return by_name(self.row, has.type, self.plan.row_type).alias("value")
 
     @property
     def timestamp(self) -> Column:
@@ -207,7 +203,7 @@ class KeyedTable:
         windows = ("window_start", "window_end") if self.plan.window else ()
         stored = self.delta.read(spark, table, version)
         rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
-        if self.plan.row_type is not None and not self._is_ordered:
+        if not self._is_ordered:
             rows = rows.withColumn("rank", in_order(F.col("value"), self.plan.row_type))
         return self._in_spark(among(rows, keys, self.row_key_columns, self.delta))
 
@@ -217,7 +213,7 @@ class KeyedTable:
         A STRUCT of timestamp and value (see ``row``).
         """
         row = F.when(condition, F.struct("timestamp", "value"))
-        if self.plan.row_type is None:
+        if self._is_ordered:
             return F.max(row)
         return F.max_by(row, F.when(condition, F.struct("timestamp", in_order(F.col("value"), self.plan.row_type))))
 

@@ -59,9 +59,9 @@ def row_of(text: Column, of: Type) -> Column:
     return F.from_json(text, ", ".join(map(str, of.fields)), SPARK_FORMATS)
 
 
-def in_order(value: Column, of: Type) -> Column:
+def in_order(value: Column, of: Type | None) -> Column:
     """A comparable form of a value. Spark compares no maps, so they become lists of entries, the least key first."""
-    if not any(part.name == "MAP" for part in of.parts()):
+    if of is None or not any(part.name == "MAP" for part in of.parts()):
         return value
     if of.name == "STRUCT":
         fields = (in_order(value[column.name], column.type).alias(column.name) for column in of.fields)
