@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kaspr_delta.spec.ddl import quoted
+from kaspr_delta.plan.definition.typed_tables import arranged
+from kaspr_delta.spec.ddl import columns_of_json, quoted
 from kaspr_delta.storage.spark.sql_text import literal
 from kaspr_delta.storage.tables import Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
 
 # The types whose values are compared as JSON, in the JSON of a type.
@@ -27,30 +27,13 @@ def as_stored(rows: DataFrame, table: StructType) -> DataFrame:
     """
     from pyspark.sql.types import StructType
 
-    has = {field.name: field for field in table.fields}
-    wanted = StructType([has.get(field.name, field) for field in rows.schema.fields])
-    moved = [
-        one.name
-        for one, other in zip(rows.schema.fields, wanted.fields, strict=True)
-        if one.dataType != other.dataType and _by_name(one.dataType) == _by_name(other.dataType)
-    ]
-    fields = [has[field.name] if field.name in moved else field for field in rows.schema.fields]
+    given, stored = (
+        {column.name: column.type for column in columns_of_json(schema.jsonValue()["fields"])}
+        for schema in (rows.schema, table)
+    )
+    moved = {name for name, has in given.items() if has != (like := stored.get(name)) and arranged(has, like) == like}
+    fields = [table[field.name] if field.name in moved else field for field in rows.schema.fields]
     return rows.to(StructType(fields)) if moved else rows
-
-
-def _by_name(kind: DataType) -> Any:
-    """A type without the order of its fields."""
-    return _sorted(json.loads(kind.json()))
-
-
-def _sorted(kind: Any) -> Any:
-    if not isinstance(kind, dict):
-        return kind
-    if kind["type"] == "struct":
-        return sorted((field["name"], str(_sorted(field["type"]))) for field in kind["fields"])
-    return {
-        name: _sorted(part) for name, part in kind.items() if name in {"type", "elementType", "keyType", "valueType"}
-    }
 
 
 def merge_statement(rows: DataFrame, identifier: str, how: Upsert, keys: Collection[str]) -> str:
