@@ -16,8 +16,6 @@ from kaspr_delta.api.delta_load import load_delta
 from kaspr_delta.api.export import write_pairs, write_rows
 from kaspr_delta.api.given import keys_given, rows_given
 from kaspr_delta.api.load import Content, LoadOptions, load_format, read_content, rows_in
-from kaspr_delta.engine.agent.step import HAS_WINDOWS
-from kaspr_delta.engine.agent.table import WRITTEN_BY_OTHERS
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.write_time import write_time
@@ -186,10 +184,8 @@ class TableHandle:
     def _refuse_write(self) -> None:
         """Raise UsageError for a table that is made from another resource, is written by others, or has windows."""
         refuse_made(self.table.plan.name, self.made_from)
-        if self.table.plan.is_foreign:
-            raise UsageError(WRITTEN_BY_OTHERS.format(self.table.plan.name))
-        if self.table.plan.window is not None:
-            raise UsageError(HAS_WINDOWS.format(self.table.plan.name))
+        if self.table.plan.refusal is not None:
+            raise UsageError(self.table.plan.refusal)
 
     def _pairs(self, rows: Rows) -> Pairs:
         order = [(name, "ascending") for name in self.table.row_key_columns]

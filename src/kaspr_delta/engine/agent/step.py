@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kaspr_delta.engine.agent.table import WRITTEN_BY_OTHERS
 from kaspr_delta.engine.agent.table_state import AnyState
 from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.engine.streams.output import Topics, send
@@ -20,9 +19,6 @@ from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition.resources import OperationPlan, SendPlan, TablePlan
 from kaspr_delta.serde.serializers import decode
 from kaspr_delta.serde.typed_text import text_of
-
-HAS_WINDOWS = "table {!r} has windows: only agents write it, by the time of their events"
-"""The error for a write to a table with windows, except by an agent."""
 
 
 @dataclass(slots=True)
@@ -126,10 +122,8 @@ def table_write(record: Effect, table: TablePlan) -> tuple[str, str | None]:
     The bytes are decoded with the table's serializers. Raises SerializationError for bytes that cannot be decoded, for
     a record without a key, for a table with windows, whose rows need more than a key, and for a foreign table.
     """
-    if table.window is not None:
-        raise SerializationError(HAS_WINDOWS.format(table.name))
-    if table.is_foreign:
-        raise SerializationError(WRITTEN_BY_OTHERS.format(table.name))
+    if table.refusal is not None:
+        raise SerializationError(table.refusal)
     text = text_of(table)
     key = decode(table.serializers.key, record.key)
     return text.key(key), text.row(key, decode(table.serializers.value, record.value))

@@ -15,8 +15,6 @@ from kaspr_delta.serde.typed_text import text_of
 _MISSING = object()
 NOT_WRITABLE = "table {!r} cannot be written here: only agents write tables, while they process an event"
 """The error for a write to a table where functions may only read tables."""
-WRITTEN_BY_OTHERS = "table {!r} stands for a Delta table that others write: here it is only read"
-"""The error for a write to a table that stands for a Delta table of others."""
 
 
 class TableObject(MutableMapping[Any, Any], Generic[RowKey]):
@@ -90,7 +88,7 @@ class TableObject(MutableMapping[Any, Any], Generic[RowKey]):
     def _check_writable(self) -> None:
         if self._read_only:
             plan = self._state.plan
-            raise TypeError((WRITTEN_BY_OTHERS if plan.is_foreign else NOT_WRITABLE).format(plan.name))
+            raise TypeError(plan.refusal if plan.is_foreign else NOT_WRITABLE.format(plan.name))
 
 
 class Table(TableObject[str]):

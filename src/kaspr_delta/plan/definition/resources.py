@@ -147,6 +147,15 @@ class TablePlan:
         return self.typed is not None and self.typed.source is not None
 
     @property
+    def refusal(self) -> str | None:
+        """Why only its own writers write the table; None if anybody may give it keys and values."""
+        if self.is_foreign:
+            return f"table {self.name!r} stands for a Delta table that others write: here it is only read"
+        if self.window:
+            return f"table {self.name!r} has windows: only agents write it, by the time of their events"
+        return None
+
+    @property
     def is_known(self) -> bool:
         """Whether its columns, if any, are known. Columns of a foreign table are known once the table was looked at."""
         if self.joined is not None:
