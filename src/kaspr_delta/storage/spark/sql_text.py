@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kaspr_delta.storage.namespace import Namespace
     from kaspr_delta.storage.tables import Value
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def literal(text: str) -> str:
@@ -21,7 +23,7 @@ def with_values(text: str, values: Mapping[str, Value]) -> str:
 
     Text without values is left as it is, braces included.
     """
-    return filled(text, values, _literal)
+    return filled(text, values, value_literal)
 
 
 def filled(text: str, values: Mapping[str, Value], literal_of: Callable[[Value], str]) -> str:
@@ -33,9 +35,10 @@ def _written(value: Value, literal_of: Callable[[Value], str]) -> str:
     return f"({', '.join(map(literal_of, value))})" if isinstance(value, tuple) else literal_of(value)
 
 
-def _literal(value: Value) -> str:
+def value_literal(value: Value) -> str:
+    """A literal for a value."""
     if isinstance(value, datetime):
-        return f"TIMESTAMP_MICROS({round(value.timestamp() * 1_000_000)})"
+        return f"TIMESTAMP_MICROS({(value.astimezone(timezone.utc) - _EPOCH) // timedelta(microseconds=1)})"
     return literal(value) if isinstance(value, str) else str(value)
 
 

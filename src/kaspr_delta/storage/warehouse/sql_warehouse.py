@@ -6,21 +6,19 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, columns_of
 from kaspr_delta.storage.layout import SYSTEM, TOPIC, Layout
 from kaspr_delta.storage.namespace import Namespace
-from kaspr_delta.storage.spark.sql_text import creation, literal
+from kaspr_delta.storage.spark.sql_text import creation, literal, value_literal
 from kaspr_delta.storage.warehouse.json_rows import json_of, row_of, struct_of
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
     from databricks.sdk.service.sql import StatementResponse
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MISSING = "TABLE_OR_VIEW_NOT_FOUND"
 # The most seconds of a statement after its first 30, the start of a stopped warehouse included.
 _PATIENCE = 300.0
@@ -213,11 +211,7 @@ def _value(value: Any, kind: str) -> str:
             return f"CAST(NULL AS {kind})"
         case bytes():
             return binary(value)
-        case datetime():
-            return f"timestamp_micros({(value - _EPOCH) // timedelta(microseconds=1)})"
         case list():
             pairs = (f"named_struct('key', {literal(h['key'])}, 'value', {binary(h['value'])})" for h in value)
             return f"array({', '.join(pairs)})"
-        case str():
-            return literal(value)
-    return str(value)
+    return value_literal(value)
