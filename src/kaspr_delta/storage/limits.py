@@ -97,7 +97,7 @@ class Limits:
     copies of them."""
 
     ordered_batch: str = "64m"
-    """Bytes of files in a batch of an ordered agent; a single commit may have more."""
+    """Bytes of files in a batch of an ordered agent or an export, which a kill repeats; one commit may have more."""
 
     keys_ahead: int = 5_000
     """Events whose likely keys are fetched in one read."""

@@ -54,8 +54,8 @@ class View:
     topics: Callable[[], Topics]
     reader: Callable[[TablePlan], Any]
     send: Callable[[list[Effect]], None]
-    count: Callable[[str, str, int], None] = lambda table, operation, times: None  # noqa: ARG005
-    timeout: float = 300.0
+    count: Callable[[str, str, int], None]
+    timeout: float
     _scope: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
     _lock: Lock = field(default_factory=Lock, init=False, repr=False)
     _selectors: dict[Snippet, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -51,7 +52,7 @@ class Executor:
     tables: Mapping[str, AnyState] = field(default_factory=dict)
     clocks: Mapping[str, Clock] = field(default_factory=dict)
     read_only: bool = False
-    timeout: float = 300.0
+    timeout: float = inf
     _limit: at_most = field(init=False, repr=False)
     _step: Step = field(init=False, repr=False)
     _asks_for_context: bool = field(init=False, repr=False)

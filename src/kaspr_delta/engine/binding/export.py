@@ -19,9 +19,6 @@ from kaspr_delta.engine.streams.source import Source
 from kaspr_delta.plan.definition.bindings import KafkaPlan
 from kaspr_delta.plan.definition.resources import TopicInput, TopicPlan
 
-# A backlog is read in pieces, so that a kill repeats at most one of them.
-_BATCH = "64m"
-
 
 class Export(Resource[TopicPlan]):
     """Decides which records are due. The fold writes them after the commit, and again if it was killed in between.
@@ -50,7 +47,7 @@ class Export(Resource[TopicPlan]):
         return Decision(LocalRows.none(spark), 0, {"done": done}), {self.plan.name: done}
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
-        return self._source.stream(spark, start.positions, _BATCH)
+        return self._source.stream(spark, start.positions, self.delta.limits.ordered_batch)
 
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         return {self.plan.name: state["done"]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -45,7 +46,7 @@ class Selector:
     table: TableText
     name: str
     what: str
-    timeout: float = 300.0
+    timeout: float = inf
     looks_up: bool = True
 
     def __call__(self, value: Any, key: Any, stored: str | None) -> Selected:
