@@ -20,11 +20,11 @@ from kaspr_delta.engine.batch.stream_run import ResourceRun, StreamRun
 from kaspr_delta.engine.binding.export import Export
 from kaspr_delta.engine.binding.ingest import Ingest
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
+from kaspr_delta.engine.joins.same_key_join import SameKeyJoin
 from kaspr_delta.engine.joins.select import SELECTED
 from kaspr_delta.engine.joins.stream_stream.stream_stream_join import StreamStreamJoin
 from kaspr_delta.engine.joins.stream_table.right_foreign_key_join import RightForeignKeyJoin
 from kaspr_delta.engine.joins.stream_table.stream_table_join import StreamTableJoin
-from kaspr_delta.engine.joins.table.same_key_join import SameKeyJoin
 from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.errors import NotFoundError
 from kaspr_delta.plan.definition.application import Plan

@@ -1,1 +1,1 @@
-"""Joins: what all shapes share, and one room a shape."""
+"""Joins: what all shapes share, the join of two tables by their keys, and one room for each other shape."""
