@@ -1,4 +1,4 @@
-"""The one place that chooses the backend of a namespace's tables."""
+"""The choice of the backend for the tables of a namespace."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Two backends keep it. ``storage.spark`` uses Spark's SQL and DataFrame API and works everywhere. ``storage.native``
 works in a folder of this machine: it uses delta-rs for what ``native.supports`` names, and Spark for the rest.
-``storage.opening`` is the only place that chooses a backend, by the namespace.
+``storage.opening`` chooses the backend of an application, by its namespace. Lags, pages and commands without Spark read
+folders of this machine by ``storage.native`` directly.
 
 Each method takes the session it works on: inside ``foreachBatch`` that must be the batch's own.
 """

@@ -1,4 +1,7 @@
-"""Records of topics or of a join's channel, in one form. All readers of either use it."""
+"""Records of topics or of a join's channel, in one form for all resources that read either.
+
+Pages and retries look up single records by themselves, without Spark.
+"""
 
 from __future__ import annotations
 
