@@ -39,16 +39,19 @@ def application_resources(deployment: Deployment, root: Path) -> core.Resources:
     if not has_errors(findings):
         _refuse_shared_schema(deployment, plans)
         for plan in plans:
-            resources.add_resources(plan_resources(plan, deployment))
+            add_plan(resources, plan, deployment)
     return resources
 
 
-def plan_resources(plan: Plan, deployment: Deployment) -> core.Resources:
-    """The Databricks resources of one plan; none if nothing runs in it."""
-    resources = core.Resources()
+def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment) -> None:
+    """Add the Databricks resources of one plan; none if nothing runs in it.
+
+    They are not made apart and then merged: ``add_resources`` looks for its caller's module once for every resource,
+    which takes longer than all else.
+    """
     work = work_of(plan)
     if not work and not plan.tasks:
-        return resources
+        return
     key = bundle_key(plan.application)
     served = bool(deployment.sql_warehouse) and has_web_views(plan)
     # A separate key, because ``bundle run KEY`` refuses a key that two resources have.
@@ -68,7 +71,6 @@ def plan_resources(plan: Plan, deployment: Deployment) -> core.Resources:
         )
     if served:
         resources.add_resource(app_key, web_app(plan, deployment, warehouse), location=_core_location(plan.location))
-    return resources
 
 
 def bundle_key(application: str) -> str:

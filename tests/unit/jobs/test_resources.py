@@ -9,7 +9,8 @@ from databricks.bundles.core import Bundle, Resources, Severity
 
 from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs import Deployment, application_resources
-from kaspr_delta.jobs.resources import plan_resources
+from kaspr_delta.jobs.resources import add_plan
+from kaspr_delta.plan.definition.application import Plan
 from resources import load_resources
 from tests.unit.jobs.plans import agent, plan
 
@@ -26,6 +27,11 @@ def tasks_of(resources: Resources) -> list[dict[str, Any]]:
     (job,) = resources.jobs.values()
     settings: dict[str, Any] = dict(job.as_dict())
     return list(settings["tasks"])
+
+
+def deployed(shop: Plan) -> Resources:
+    add_plan(made := Resources(), shop, Deployment())
+    return made
 
 
 def test_order_system_is_one_job_with_its_agents_and_its_join() -> None:
@@ -51,21 +57,21 @@ def test_continuous_order_system_is_a_job_per_resource() -> None:
 
 
 def test_tables_are_named_by_reference_because_a_target_may_rename_the_schema() -> None:
-    (task,) = tasks_of(plan_resources(plan(agent("a", topic="x")), Deployment()))
+    (task,) = tasks_of(deployed(plan(agent("a", topic="x"))))
     parameters = task["python_wheel_task"]["parameters"]
     assert "unity://main.${resources.schemas.shop.name}/${resources.volumes.shop.name}" in parameters
 
 
 @pytest.mark.parametrize("name", ["1-shop", "shop_", "_shop", "größe", "9"])
 def test_any_name_of_an_application_gives_a_valid_key_of_its_schema(name: str) -> None:
-    made = plan_resources(plan(agent("a", topic="x"), application=name), Deployment())
+    made = deployed(plan(agent("a", topic="x"), application=name))
     (key,) = made.schemas
     assert re.fullmatch(r"[a-zA-Z]+([-_]*[a-zA-Z0-9]+)*", key)  # the CLI's own rule
     assert f"${{resources.schemas.{key}.name}}" in str(tasks_of(made))
 
 
 def test_jobs_and_tasks_have_the_locations_of_their_manifests() -> None:
-    made = plan_resources(plan(agent("a", topic="x", line=3), agent("b", topic="x", line=40)), Deployment())
+    made = deployed(plan(agent("a", topic="x", line=3), agent("b", topic="x", line=40)))
     places = {".".join(path): place for path, place in made._locations.items()}
     task = places["resources.jobs.shop.tasks[1]"]
     assert (task.file, task.line) == ("bundles/shop/agents.yaml", 40)
@@ -73,7 +79,7 @@ def test_jobs_and_tasks_have_the_locations_of_their_manifests() -> None:
 
 
 def test_an_application_without_agents_and_joins_has_no_jobs() -> None:
-    assert not plan_resources(plan(), Deployment()).jobs
+    assert not deployed(plan()).jobs
 
 
 def test_errors_in_manifests_are_errors_of_the_bundle(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import threading
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from kaspr_delta.runtime.applying import apply_manifests, registry_of
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.layout import TOPICS
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.web.server import web_application
+from kaspr_delta.web.server import Address, listener_at, web_application
 from tests.unit.web.conftest import ROOT, Serving, Shop, manifest, plan_of, served, view, wait_for
 
 USERS = manifest("KasprTable", "users", "name: users")
@@ -186,6 +187,13 @@ def test_a_running_server_follows_applied_changed_and_deleted_manifests(serving:
         wait_for(lambda: shop.client.get("/user/u1").status_code == 503, seconds=3)
         registry_of(Warehouse(str(shop.folder)), "shop").change(lambda before: without(before, "KasprWebView", "v"))
         wait_for(lambda: shop.client.get("/v").status_code == 404, seconds=3)
+
+
+def test_an_answer_does_not_wait_until_its_headers_are_acknowledged() -> None:
+    with listener_at(Address(port=0)) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_many_clients_send_at_once_and_nothing_is_lost(serving: Serving) -> None:
