@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from zoneinfo import available_timezones
+import zoneinfo
 
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
@@ -49,9 +50,15 @@ def quartz_problem(text: str) -> str | None:
     return None
 
 
+@functools.cache
+def known_timezones() -> frozenset[str]:
+    """The names of the time zones that this machine knows. They are read from some hundred files, once."""
+    return frozenset(zoneinfo.available_timezones())
+
+
 def timezone_problem(name: str) -> str | None:
     """The problem with the name of a time zone, or None."""
-    return None if name in available_timezones() else f"{name!r} is no time zone, expected a name such as Europe/Berlin"
+    return None if name in known_timezones() else f"{name!r} is no time zone, expected a name such as Europe/Berlin"
 
 
 def _part_problem(part: str, lowest: int, highest: int, words: tuple[str, ...]) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zoneinfo
 from collections.abc import Iterator
 from typing import Literal
 
@@ -13,6 +12,7 @@ from kaspr_delta.spec.cron import cron_problem
 from kaspr_delta.spec.durations import PositiveDuration
 from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.processors import Processors
+from kaspr_delta.spec.quartz import known_timezones
 from kaspr_delta.spec.resource import Resource, ResourceSpec
 
 
@@ -35,7 +35,7 @@ class Schedule(Spec):
         if self.cron and (wrong := cron_problem(self.cron)):
             yield Problem(wrong, "for example '0 9 * * mon-fri'", ("cron",))
         if self.timezone:
-            zones = zoneinfo.available_timezones()
+            zones = known_timezones()
             # A machine without time zone data knows no zones: then there is nothing to check against.
             if zones and self.timezone not in zones:
                 hint = suggestion(self.timezone, zones) or "an IANA name such as 'Europe/Berlin'"
