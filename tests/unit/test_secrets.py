@@ -49,7 +49,7 @@ class WorkspaceHandler(BaseHTTPRequestHandler):
 @pytest.fixture
 def workspace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), WorkspaceHandler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     monkeypatch.setenv("DATABRICKS_HOST", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("DATABRICKS_TOKEN", "token")

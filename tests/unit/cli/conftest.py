@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+import typer.main
 
 from kaspr_delta.cli import main
+
+# Typer makes all commands anew for every call, which takes longer than most of them run.
+made_once = functools.cache(typer.main.get_command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,7 @@ Kaspr = Callable[..., Answer]
 def kaspr(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Kaspr:
     """Run the command ``kaspr-delta`` in this process; its exit code and its output."""
     monkeypatch.delenv("KASPR_DELTA_WAREHOUSE", raising=False)
+    monkeypatch.setattr("typer.main.get_command", made_once)
 
     def run(*arguments: object) -> Answer:
         monkeypatch.setattr("sys.argv", ["kaspr-delta", *map(str, arguments)])

@@ -141,20 +141,20 @@ def test_doctor_writes_nothing_into_a_folder_that_is_no_warehouse(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_panic_of_delta_rs_on_a_full_disk_does_not_reach_standard_error(tmp_path: Path) -> None:
+def test_a_panic_of_delta_rs_on_a_full_disk_does_not_reach_standard_error(kaspr: Kaspr, tmp_path: Path) -> None:
     """Needs another process: Rust prints to the process's standard error, not to ``sys.stderr``."""
     with small_disk(tmp_path / "disk") as disk:
-        apply = [sys.executable, "-m", "kaspr_delta", "apply", "-f", str(MANIFESTS), "--warehouse"]
         warehouse = disk.folder / "wh"
-        subprocess.run([*apply, str(warehouse)], check=True, capture_output=True)  # noqa: S603
-        subprocess.run([*apply[:3], "delete", "ktable", "orders", "--warehouse", str(warehouse)], check=True)  # noqa: S603
+        apply = ["apply", "-f", str(MANIFESTS), "--warehouse", str(warehouse)]
+        assert kaspr(*apply).code == 0
+        assert kaspr("delete", "ktable", "orders", "--warehouse", warehouse).code == 0
         (warehouse / "spark.log").touch()
         disk.fill_except_for(0)
-        done = subprocess.run([*apply, str(warehouse)], check=False, capture_output=True, text=True)  # noqa: S603
+        program = [sys.executable, "-m", "kaspr_delta", *apply]
+        done = subprocess.run(program, check=False, capture_output=True, text=True)  # noqa: S603
         assert done.returncode == 1
         assert done.stderr == (
             f"the disk of {warehouse} is full: free space, then run again; nothing that was committed is lost\n"
         )
         disk.free()
-        again = subprocess.run([*apply, str(warehouse)], check=True, capture_output=True, text=True)  # noqa: S603
-        assert "kasprtable.kaspr.io/orders created" in again.stdout
+        assert "kasprtable.kaspr.io/orders created" in kaspr(*apply).out

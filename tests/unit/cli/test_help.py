@@ -4,11 +4,9 @@ import re
 import shlex
 
 import pytest
-from typer.main import get_command
-from typer.testing import CliRunner
 
 from kaspr_delta.cli import application
-from tests.unit.cli.conftest import Kaspr
+from tests.unit.cli.conftest import Kaspr, made_once
 
 COMMANDS = {info.name: info.callback for info in application.registered_commands}
 # Commands on a workspace: they have no option for a warehouse.
@@ -30,13 +28,16 @@ def test_every_command_has_examples_that_can_be_parsed(name: str) -> None:
         program, command, *arguments = shlex.split(call)
         assert (program, command) == ("kaspr-delta", name)
         # Parses the arguments and runs nothing. A wrong call raises its error.
-        get_command(application).commands[name].make_context(name, arguments)  # type: ignore[attr-defined]
+        made_once(application).commands[name].make_context(name, arguments)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
-def test_help_has_no_broken_lines_and_shows_the_warehouse_variable(name: str) -> None:
+def test_help_has_no_broken_lines_and_shows_the_warehouse_variable(
+    kaspr: Kaspr, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     for width in (70, 110):
-        help_text = CliRunner().invoke(application, [name, "--help"], env={"COLUMNS": str(width)}).output
+        monkeypatch.setenv("COLUMNS", str(width))
+        help_text = kaspr(name, "--help").out
         # A line break that the source has inside a sentence would leave a line of one word.
         broken = [line for line in help_text.splitlines() if re.fullmatch(r" \w+ *", line)]
         assert broken == []

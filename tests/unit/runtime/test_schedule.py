@@ -129,17 +129,25 @@ def test_an_interval_goes_on_when_the_clock_is_put_back() -> None:
     assert 2 <= task_run.runs <= 3
 
 
+@pytest.fixture
+def often_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is looked at ten times a second."""
+    monkeypatch.setattr("kaspr_delta.runtime.scheduler._LOOK", 0.1)
+
+
+@pytest.mark.usefixtures("often_looked_at")
 def test_a_cron_task_runs_when_the_clock_is_put_forward_to_its_time() -> None:
     task_run, noon = FakeTaskRun(), datetime(2026, 3, 30, 12, tzinfo=timezone.utc)
     with time_machine.travel(noon - timedelta(hours=1)) as clock:
         threading.Timer(0.1, lambda: clock.move_to(noon)).start()
-        fire(task_run, SchedulePlan(None, "0 12 * * *", "UTC"), 1.5)
+        fire(task_run, SchedulePlan(None, "0 12 * * *", "UTC"), 0.5)
     assert task_run.runs == 1
 
 
+@pytest.mark.usefixtures("often_looked_at")
 def test_a_cron_task_runs_once_when_the_clock_is_put_back() -> None:
     task_run, noon = FakeTaskRun(), datetime(2026, 3, 30, 12, tzinfo=timezone.utc)
-    with time_machine.travel(noon - timedelta(seconds=0.2)) as clock:
-        threading.Timer(0.6, lambda: clock.move_to(noon - timedelta(seconds=0.2))).start()
-        fire(task_run, SchedulePlan(None, "0 12 * * *", "UTC"), 1.5)
+    with time_machine.travel(noon - timedelta(seconds=0.1)) as clock:
+        threading.Timer(0.4, lambda: clock.move_to(noon - timedelta(seconds=0.1))).start()
+        fire(task_run, SchedulePlan(None, "0 12 * * *", "UTC"), 0.8)
     assert task_run.runs == 1

@@ -2,14 +2,21 @@ from __future__ import annotations
 
 import itertools
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 from filelock import Timeout
 
 from kaspr_delta.errors import AlreadyRunningError, UsageError
-from kaspr_delta.storage.heartbeat import Record
+from kaspr_delta.storage.heartbeat import Lease, Record
 from kaspr_delta.storage.namespace import Namespace, UnityNamespace, Warehouse
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases are renewed and looked at ten times as often."""
+    monkeypatch.setattr("kaspr_delta.storage.namespace.Lease", partial(Lease, every=0.5, settle=0.1))
 
 
 def on_a_volume(folder: Path) -> Namespace:
@@ -55,7 +62,7 @@ def test_on_a_volume_a_resource_running_on_another_machine_is_refused(tmp_path: 
         for count in itertools.count():
             record = Record(holder="another", host="worker-7", pid=4711, beat=0, count=count)
             lock_file(tmp_path).write_text(record.model_dump_json())
-            if refused.wait(0.2):
+            if refused.wait(0.02):
                 return
 
     other = threading.Thread(target=renew)

@@ -287,7 +287,7 @@ def test_a_visitors_client_uses_their_token_and_not_the_servers_keys(
     monkeypatch.setenv("DATABRICKS_CLIENT_ID", "server")
     monkeypatch.setenv("DATABRICKS_CLIENT_SECRET", "of the server")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), NotFoundHandler) as workspace:
-        threading.Thread(target=workspace.serve_forever, daemon=True).start()
+        threading.Thread(target=workspace.serve_forever, args=(0.05,), daemon=True).start()
         made = client_of_visitor(f"http://127.0.0.1:{workspace.server_port}")(TOKEN)
         assert made.config.authenticate() == {"Authorization": f"Bearer {TOKEN}"}
         assert TOKEN not in repr(made) + repr(made.config)

@@ -260,7 +260,7 @@ def test_a_request_blocked_outside_python_is_answered_with_504(
     app = (
         "apiVersion: kaspr.io/v1alpha1\nkind: KasprApp\nmetadata: {name: shop}\nspec: {config: {eventTimeout: 200ms}}\n"
     )
-    waiting = view("w", "GET", "/waiting", "import time\ndef f(request): time.sleep(3)")
+    waiting = view("w", "GET", "/waiting", "import time\ndef f(request): time.sleep(1)")
     with serving(app, waiting, view("v", "GET", "/v", "def f(request): return 'fine'")) as shop:
         late = shop.client.get("/waiting")
         assert (late.status_code, late.json()["detail"]) == (504, "webview/w has not answered in time")
