@@ -16,11 +16,13 @@ found = $(shell for one in python$(1) $$HOME/.pyenv/versions/$(1)*/bin/python; d
 # Install the versions of a lock, and this package in editable mode, into an environment.
 define install
 @echo "$(1): installing the $$(grep -c '==' $(2)) packages of $(2), and this one"
-@$(BIN)/uv pip install --quiet --python $(1)/bin/python --require-hashes -r $(2)
+@$(BIN)/uv pip install --quiet --compile-bytecode --python $(1)/bin/python --require-hashes -r $(2)
 @$(BIN)/uv pip install --quiet --python $(1)/bin/python --no-deps --no-build-isolation -e .
 endef
 compile = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url --no-annotate \
   --custom-compile-command "make lock"
+# On all cores; those that need Java share one Spark session, and so one core.
+NO_JAVA_TESTS = -n logical --dist worksteal -m "not spark and not slow" --ignore tests/spark
 EXTRAS = --extra local --extra databricks --extra notebooks --extra serve
 
 .DEFAULT_GOAL := help
@@ -45,11 +47,12 @@ demo: setup ## Run the order-enrichment example end to end
 java: setup ## Check that local Spark has what it needs
 	@$(BIN)/kaspr-delta doctor >/dev/null || { $(BIN)/kaspr-delta doctor | grep '^missing'; exit 1; }
 
-test: java ## Run the tests without the slow ones (DURATIONS=1: with the time that each file takes)
-	$(BIN)/python -m pytest -m "not slow" $(if $(DURATIONS),--file-durations)
+test: java ## Run the tests without the slow ones (DURATIONS=1: with the time of each file, and its limit)
+	$(BIN)/python -m pytest $(NO_JAVA_TESTS) $(if $(DURATIONS),--file-durations); without_java=$$?; \
+	$(BIN)/python -m pytest -m "spark and not slow" $(if $(DURATIONS),--file-durations) && exit $$without_java
 
-test-fast: setup ## Run the tests that need no Java
-	$(BIN)/python -m pytest -m "not spark and not slow"
+test-fast: setup ## Run the tests that need no Java (DURATIONS=1: as above)
+	$(BIN)/python -m pytest $(NO_JAVA_TESTS) $(if $(DURATIONS),--file-durations)
 
 test-all: java ## Run every test
 	$(BIN)/python -m pytest
@@ -78,7 +81,7 @@ test-lowest: lowest-3.10 lowest-3.12 ## Run the tests that need no Java with the
 lowest-%: setup
 	@if test -z "$(call found,$*)"; then echo "skipped: there is no Python $*"; else \
 	  $(MAKE) --no-print-directory $(VENV)-lowest-$*/.kaspr-delta-ready && \
-	  $(VENV)-lowest-$*/bin/python -m pytest -q -m "not spark and not slow" -W default; fi
+	  $(VENV)-lowest-$*/bin/python -m pytest -q $(NO_JAVA_TESTS) -W default; fi
 
 $(VENV)-lowest-%/.kaspr-delta-ready: lanes/lowest.lock $(READY)
 	@test -x $(@D)/bin/python || $(call found,$*) -m venv $(@D)

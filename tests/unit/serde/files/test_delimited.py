@@ -107,7 +107,7 @@ def test_a_long_field_is_read() -> None:
     assert rows(b"a\n" + b"x" * 1_000_000 + b"\n") == [{"a": "x" * 1_000_000}]
 
 
-@pytest.mark.parametrize("data", [gzip.compress(b"id\n1\n" * 1_000)[:-9], b"PK\x03\x04rest"])
+@pytest.mark.parametrize("data", [gzip.compress(b"id\n1\n" * 1_000)[:-9], b"PK\x03\x04rest"], ids=["gzip", "zip"])
 def test_a_file_that_breaks_off_and_an_archive_are_refused(data: bytes) -> None:
     with pytest.raises(UsageError, match=r"^f "):
         rows(data)
