@@ -254,7 +254,7 @@ def test_a_function_that_never_ends_holds_up_its_own_request_only(serving: Servi
 
 
 def test_a_request_blocked_outside_python_is_answered_with_504(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
+    serving: Serving, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("kaspr_delta.web.asgi.PATIENCE", 0.2)
     app = (
@@ -265,6 +265,7 @@ def test_a_request_blocked_outside_python_is_answered_with_504(
         late = shop.client.get("/waiting")
         assert (late.status_code, late.json()["detail"]) == (504, "webview/w has not answered in time")
         assert shop.client.get("/v").text == "fine"
+        wait_for(lambda: "webview/w failed" in caplog.text)  # its thread ends here, not in another test
 
 
 def test_a_request_body_over_10_mib_is_refused(serving: Serving) -> None:
