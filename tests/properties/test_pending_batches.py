@@ -52,7 +52,7 @@ ALL_IN_SPARK = sizes(few=0, small=0, changes=0)
         pytest.param(6, ALL_IN_SPARK, marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("folds", ["at the end", "but for states"])
+@pytest.mark.parametrize("folds", [pytest.param("at the end", marks=pytest.mark.slow), "but for states"])
 def test_channels_add_up_to_the_join_while_batches_are_pending(  # noqa: PLR0917  fixtures, and what varies
     spark: SparkSession,
     tmp_path: Path,

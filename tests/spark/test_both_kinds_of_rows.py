@@ -176,8 +176,11 @@ def assert_equal_rows(app: Application, name: str, *of_batch: Any) -> None:
 
 CASES = pytest.mark.parametrize(
     "case",
-    [{}, {"with_unmerged": True, "sides": ["right"]}, {"with_duplicates": True, "with_unmerged": True}],
-    ids=["all merged", "some not merged", "a key twice"],
+    [
+        pytest.param({}, id="all merged", marks=pytest.mark.slow),
+        pytest.param({"with_unmerged": True, "sides": ["right"]}, id="some not merged", marks=pytest.mark.slow),
+        pytest.param({"with_duplicates": True, "with_unmerged": True}, id="a key twice"),
+    ],
 )
 HOPS = ("left_context", "send", "receive", "respond", "emit")
 

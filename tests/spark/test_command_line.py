@@ -116,6 +116,7 @@ def _assert_both_waves(printed: str) -> None:
     assert "the order was deleted" in printed
 
 
+@pytest.mark.slow
 def test_a_continuous_run_takes_up_records_and_ends_on_sigterm(tmp_path: Path, warehouse: str) -> None:
     """Records are produced during the run, from another process. SIGTERM ends the run with exit code 0."""
     log = tmp_path / "log"

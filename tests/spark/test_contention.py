@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 PROCESSES = 2
 
 
-@pytest.mark.parametrize("commits", [5, pytest.param(500, marks=[pytest.mark.slow, pytest.mark.timeout(1_800)])])
+@pytest.mark.slow
+@pytest.mark.parametrize("commits", [5, pytest.param(500, marks=pytest.mark.timeout(1_800))])
 def test_contending_processes_lose_no_commit(spark: SparkSession, tmp_path: Path, commits: int) -> None:
     committer = Path(__file__).with_name("committer.py")
     running = [

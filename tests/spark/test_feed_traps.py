@@ -66,6 +66,7 @@ def rebuild_and_check(app: Application) -> None:
 
 
 @pytest.mark.usefixtures("tables_with_own_ids")
+@pytest.mark.slow
 def test_a_removed_table_is_named_and_its_replacement_needs_a_rebuild(app: Application, tmp_path: Path) -> None:
     app.table("orders").put({"new": {"product_id": "P1"}})
     (products,) = tmp_path.glob("*/products")

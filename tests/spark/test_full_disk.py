@@ -86,6 +86,7 @@ def run_with_growing_space(
     assert failures[0] == 0
 
 
+@pytest.mark.slow
 def test_a_full_disk_does_not_change_the_outcome_after_space_is_freed(
     spark: SparkSession, tmp_path: Path, disk: SmallDisk
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -33,11 +34,19 @@ LONG_AGO = datetime(1000, 1, 1, tzinfo=timezone.utc)
 Values = tuple[str | None, str | None, bytes | None, int | None, bool | None, datetime | None]
 
 
-@pytest.fixture
-def delta(spark: SparkSession, tmp_path: Path) -> Tables:
-    """Two equal tables with odd keys, in several files."""
-    delta = open_tables(Warehouse(str(tmp_path)).namespace("merges"))
+def opened(spark: SparkSession, warehouse: Path) -> Tables:
+    delta = open_tables(Warehouse(str(warehouse)).namespace("merges"))
     delta.create_schema(spark)
+    for table in TABLES:
+        delta.create(spark, table, LAYOUT)
+    return delta
+
+
+@pytest.fixture(scope="module")
+def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two equal tables with odd keys, in several files."""
+    warehouse = tmp_path_factory.mktemp("filled")
+    delta = opened(spark, warehouse)
     rows: list[Values] = [(key, key, key.encode(), number, None, BEGAN) for number, key in enumerate(ODD)]
     rows += [
         ("empty", None, None, None, None, None),
@@ -45,10 +54,16 @@ def delta(spark: SparkSession, tmp_path: Path) -> Tables:
         ("far", "f", b"", 0, True, FAR),
     ]
     for table in TABLES:
-        delta.create(spark, table, LAYOUT)
         for part in (rows[:5], rows[5:]):
             delta.append(spark, spark.createDataFrame(part, COLUMNS).coalesce(1), table)
-    return delta
+    return warehouse
+
+
+@pytest.fixture
+def delta(spark: SparkSession, filled: Path, tmp_path: Path) -> Tables:
+    """A copy of these tables."""
+    shutil.copytree(filled, tmp_path / "wh")
+    return opened(spark, tmp_path / "wh")
 
 
 def merge(delta: Tables, rows: DataFrame, table: str) -> Merged:
@@ -103,10 +118,13 @@ def test_a_merge_leaves_equal_rows_unchanged(spark: SparkSession, delta: Tables)
     assert in_order(delta.read(spark, "by_delta_rs")) == before
 
 
-def test_null_differs_from_every_value(spark: SparkSession, delta: Tables) -> None:
-    assert_equal_merges(
-        spark, delta, (("empty", "", None, None, True, FAR), True), (("a", None, None, None, None, None), True)
-    )
+def test_null_differs_from_every_value_and_a_null_key_matches_no_row(spark: SparkSession, delta: Tables) -> None:
+    null_key: tuple[Values, bool] = ((None, "b", None, 2, True, BEGAN), True)
+    nulls: list[tuple[Values, bool]] = [
+        (("empty", "", None, None, True, FAR), True),
+        (("a", None, None, None, None, None), True),
+    ]
+    assert_equal_merges(spark, delta, null_key, *nulls)
 
 
 def test_minus_zero_differs_from_zero_and_nan_from_nothing(spark: SparkSession, delta: Tables) -> None:
@@ -123,10 +141,6 @@ def test_minus_zero_differs_from_zero_and_nan_from_nothing(spark: SparkSession, 
         assert (found["zero"], found["field"]) == ("(-0.0, Row(f=1.0))", "(1.0, Row(f=-0.0))")
 
 
-def test_a_null_key_matches_no_row(spark: SparkSession, delta: Tables) -> None:
-    assert_equal_merges(spark, delta, ((None, "b", None, 2, True, BEGAN), True))
-
-
 def test_only_files_with_a_changed_row_are_rewritten(spark: SparkSession, delta: Tables) -> None:
     done = merge(delta, rows_to_merge(spark, [((ODD[0], "new", None, 7, True, BEGAN), True)]), "by_delta_rs")
     assert done == Merged(1, copied=4, rewritten=1)
@@ -140,8 +154,8 @@ def test_a_merge_of_no_rows_changes_no_row(spark: SparkSession, delta: Tables) -
     "change",
     [
         "SET TBLPROPERTIES (delta.enableDeletionVectors = true)",
-        "SET TBLPROPERTIES (delta.columnMapping.mode = 'name')",
-        "ADD COLUMNS (more DOUBLE)",
+        pytest.param("SET TBLPROPERTIES (delta.columnMapping.mode = 'name')", marks=pytest.mark.slow),
+        pytest.param("ADD COLUMNS (more DOUBLE)", marks=pytest.mark.slow),
     ],
 )
 def test_spark_merges_tables_that_delta_rs_cannot_write(spark: SparkSession, delta: Tables, change: str) -> None:

@@ -20,6 +20,7 @@ SLOW_FOLD = 2.0  # seconds; the next fold waits a minute while changes keep comi
 ORDERS = 500
 
 
+@pytest.mark.slow
 def test_an_overwritten_table_reaches_the_result_without_another_change(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

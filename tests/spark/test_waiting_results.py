@@ -145,6 +145,7 @@ def test_an_open_application_waits_for_a_changed_table_as_a_reopened_one_does(
             again.table("p")
 
 
+@pytest.mark.slow
 def test_a_table_that_changes_during_a_run_fails_it_with_the_sentence_of_a_reopened_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:
