@@ -54,15 +54,17 @@ def tried(fault: Fault, tree: Path, *, java: bool) -> Outcome:
         return Outcome("no match")
     try:
         source.write_text(wrong)
-        return run((*fault.tests, *(fault.java if java else ())), tree)
+        tests = (*fault.tests, *(fault.java if java else ()))
+        outcome = run(tests, tree) if tests else Outcome("not found")
+        return run(fault.longer, tree, "slow") if java and fault.longer and outcome.result == "not found" else outcome
     finally:
         shutil.copy2(fault.source(ROOT), source)
 
 
-def run(tests: Sequence[str], tree: Path) -> Outcome:
-    """Run tests of a copy of the tree, those of ``make test`` alone, until the first one fails."""
+def run(tests: Sequence[str], tree: Path, kind: str = "not slow") -> Outcome:
+    """Run tests of a copy of the tree, of one kind, until the first one fails."""
     began = time.monotonic()
-    options = ("-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "-o", f"timeout={_LONGEST_TEST}")
+    options = ("-x", "-q", "-m", kind, "-p", "no:cacheprovider", "-o", f"timeout={_LONGEST_TEST}")
     command = (sys.executable, "-m", "pytest", *options, *(f"tests/{test}" for test in tests))
     # Bytecode of the wrong source must not outlive it.
     environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -73,7 +75,8 @@ def run(tests: Sequence[str], tree: Path) -> Outcome:
         return Outcome("not found", seconds=seconds)
     failed = _FIRST.search(done.stdout)
     if done.returncode == _FAILED:
-        return Outcome("found", failed[1] if failed else "a test that ended the run", seconds)
+        by = failed[1] if failed else "a test that ended the run"
+        return Outcome("found", f"{by} (make test-all)" if kind == "slow" else by, seconds)
     return Outcome("not run", next(reversed((done.stdout + done.stderr).splitlines()), ""), seconds)
 
 
@@ -101,7 +104,8 @@ def main() -> int:
     faults = [fault for fault in load() if any(text in fault.name or text == fault.room for text in options.only)]
     faults = [fault for fault in faults if fault.tests or not options.no_java]
     if options.list:
-        print("\n".join(f"{one.room}: {one.name} ({', '.join((*one.tests, *one.java))})" for one in faults))  # noqa: T201
+        for one in faults:
+            print(f"{one.room}: {one.name} ({', '.join((*one.tests, *one.java, *one.longer))})")  # noqa: T201
         return 0
     before = json.loads(options.compare.read_text()) if options.compare else {}
     results: dict[str, dict[str, object]] = {}

@@ -17,7 +17,7 @@ class Fault:
     """A wrong behaviour, which replacing a text of one file brings about, and the tests that find it.
 
     ``file`` is below ``src/kaspr_delta``; its first folder is the room. ``tests`` need no Java, ``java`` are those that
-    do: files below ``tests``, or node ids, the cheapest first.
+    do, ``longer`` those that ``make test-all`` alone runs: files below ``tests``, or node ids, the cheapest first.
     """
 
     name: str
@@ -26,6 +26,7 @@ class Fault:
     wrong: str
     tests: list[str] = field(default_factory=list)
     java: list[str] = field(default_factory=list)
+    longer: list[str] = field(default_factory=list)
 
     @property
     def room(self) -> str:

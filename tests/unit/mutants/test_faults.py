@@ -22,13 +22,14 @@ def test_each_fault_has_tests_that_exist_in_the_folders_of_its_kind() -> None:
     missing = [
         (fault.name, test)
         for fault in FAULTS
-        for test in (*fault.tests, *fault.java)
+        for test in (*fault.tests, *fault.java, *fault.longer)
         if not (ROOT / "tests" / test.split("::")[0]).is_file()
     ]
     assert missing == []
-    assert [fault.name for fault in FAULTS if not (fault.tests or fault.java)] == []
+    assert [fault.name for fault in FAULTS if not (fault.tests or fault.java or fault.longer)] == []
     assert {test.split("/")[0] for fault in FAULTS for test in fault.tests} <= {"unit", "acceptance", "properties"}
-    assert {test.split("/")[0] for fault in FAULTS for test in fault.java} <= {"spark", "properties"}
+    java = {test.split("/")[0] for fault in FAULTS for test in (*fault.java, *fault.longer)}
+    assert java <= {"spark", "properties"}
 
 
 def test_names_are_unique_and_every_room_has_faults() -> None:
