@@ -340,6 +340,7 @@ def run_random_history(spark: SparkSession, folder: Path, *, seed: int, steps: i
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_joins_equal_the_model_after_each_run_of_a_short_history(spark: SparkSession, tmp_path: Path) -> None:
     run_random_history(spark, tmp_path, seed=0, steps=4)
 

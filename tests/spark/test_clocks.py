@@ -80,7 +80,8 @@ def values_of(app: Application, topic: str) -> list[Any]:
     return [record["value"] for record in app.topic(topic).records()]
 
 
-@pytest.mark.parametrize("jump", [-HOUR, pytest.param(HOUR, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("jump", [-HOUR, HOUR])
 def test_an_agent_whose_topics_change_reads_each_record_once(spark: SparkSession, tmp_path: Path, jump: float) -> None:
     app = open_reader(spark, tmp_path, "a")
     app.topic("a").produce([{"value": number} for number in range(3)])
@@ -183,6 +184,7 @@ def test_a_pending_record_is_emitted_once_if_the_clock_goes_back_and_forward(
     assert [(record["key"], record["value"]) for record in records] == [*met.items(), ("P2", alone)]
 
 
+@pytest.mark.slow
 def test_rows_stay_for_their_retention_even_if_the_clock_was_behind(spark: SparkSession, tmp_path: Path) -> None:
     app = open_app(spark, tmp_path, PENDING)
     app.table("products").put({"P1": "Widget"})

@@ -101,6 +101,7 @@ CHANGES = (
 )
 
 
+@pytest.mark.slow
 def test_added_and_moved_columns_of_a_table_and_of_a_manifest_change_no_row(shop: Shop) -> None:
     for change in CHANGES:
         shop.alter(change)
@@ -153,6 +154,7 @@ def test_a_column_added_in_front_stops_no_run_and_is_read_by_later_runs(shop: Sh
     assert app.join("priced").to_dict()["O2"]["right"]["colour"] == "red"
 
 
+@pytest.mark.slow
 def test_a_join_with_a_widened_column_waits_and_names_the_remedy(shop: Shop) -> None:
     shop.alter("SET TBLPROPERTIES (delta.enableTypeWidening = true)")
     shop.alter("ALTER COLUMN made.year TYPE BIGINT")

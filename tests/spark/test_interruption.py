@@ -134,9 +134,8 @@ class Shop:
         return [record["value"] for record in self.app.topic(topic).records()]
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_that_is_stopped_finishes_its_batch_and_begins_no_other(
     spark: SparkSession, tmp_path: Path, number: int, code: int
 ) -> None:

@@ -95,6 +95,7 @@ def second(world: World) -> None:
     world.put(parts, uses, [*PARTS, b"none" * 30])
 
 
+@pytest.mark.slow
 def test_keys_of_any_length_are_counted_and_joined(world: World) -> None:
     for wave in (first, second):
         wave(world)

@@ -97,6 +97,7 @@ def test_a_record_meets_the_current_row_after_any_kind_of_statement(shop: Shop) 
     ]
 
 
+@pytest.mark.slow
 def test_a_repeated_batch_shows_no_later_change_to_earlier_records(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The repeated batch reads the same records as before, but the newest version of the table."""
     shop.click(0)

@@ -191,6 +191,7 @@ def test_changes_and_added_columns_of_a_source_table_are_followed(
     assert reasons == ["duplicate key", "null key"]
 
 
+@pytest.mark.slow
 def test_resources_wait_with_a_remedy_if_a_source_table_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
     others = ExternalWriter(spark, tmp_path)
     waiting = dict(opened(spark, tmp_path).plan.waiting)

@@ -165,6 +165,7 @@ def test_a_table_that_changes_during_a_run_fails_it_with_the_sentence_of_a_reope
     assert "Py4J" not in str(raised.value)
 
 
+@pytest.mark.slow
 def test_a_continuous_run_takes_readers_up_again_once_their_table_is_mended(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
