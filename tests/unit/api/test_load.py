@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import sys
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -425,6 +426,8 @@ def test_maps_bytes_decimals_and_views_of_parquet_are_read(tmp_path: Path) -> No
 
 # -- what export writes, load reads -----------------------------------------------------------------------------------
 
+# Python 3.10 refuses a NUL in CSV.
+NUL = "\0" if sys.version_info >= (3, 11) else "\1"
 VALUES: dict[str, list[tuple[Any, Any]]] = {
     "flat": [
         ("O1", {"name": "Lamp", "n": 1, "x": 1.5, "ok": True}),
@@ -442,7 +445,7 @@ VALUES: dict[str, list[tuple[Any, Any]]] = {
     "names": [("a", {"a.b": 1, "c d": 2}), ("b", {"a.b": 2, "c d": 3})],
     "large": [("a", {"n": 10**30, "x": 12345678901234567.0})],
     "keys of objects": [({"a": 1}, 1), ({"a": "b", "c": None}, 2)],
-    "odd letters": [("\ufeffa", {"x": "\0"}), ("\u2028", {"x": "\r"}), (" ", {"x": "\ufeff"})],
+    "odd letters": [("\ufeffa", {"x": NUL}), ("\u2028", {"x": "\r"}), (" ", {"x": "\ufeff"})],
     "no fields": [("a", {}), ("b", {})],
     "none": [],
 }
@@ -469,7 +472,8 @@ def test_bytes_are_read_back_too(tmp_path: Path, ending: str) -> None:
 def test_only_bytes_of_an_export_are_base64(tmp_path: Path) -> None:
     assert pairs(written(tmp_path / "f.csv", "id,a:base64\n1,YWJj\n"), key="id") == {"1": {"id": 1, "a:base64": "YWJj"}}
     file = written(tmp_path / "f.csv", "key:base64,value:base64\nYQ==,Y*Q==\n")
-    assert refusal(file, plan_of(serializer="raw")) == ["f.csv:2: column value:base64: Only base64 data is allowed"]
+    (problem,) = refusal(file, plan_of(serializer="raw"))
+    assert problem.startswith("f.csv:2: column value:base64: ")  # the rest is Python's sentence
 
 
 def test_plain_values_are_plain_cells(tmp_path: Path) -> None:
