@@ -17,7 +17,7 @@ class FileDurations:
     The run fails if a file takes more than ``most``, or more than ``most_on_spark`` if a test of it starts Spark.
     """
 
-    def __init__(self, most: float = 10, most_on_spark: float = 45) -> None:
+    def __init__(self, most: float = 10, most_on_spark: float = 60) -> None:
         self.seconds: Counter[str] = Counter()
         self._most = most
         self._most_on_spark = most_on_spark
