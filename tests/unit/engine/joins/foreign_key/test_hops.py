@@ -149,3 +149,9 @@ def test_a_tombstone_needs_an_earlier_emission() -> None:
     assert emission(never, "inner") == [("state", None, None)]
     unknown = answered()
     assert emission(unknown, "left") == []
+
+
+def test_a_changed_row_without_a_result_subscribes_with_its_new_hash() -> None:
+    changed = answered(left="l", left_hash="new", fk="a", old_fk="a", old_hash="old")
+    (row,) = listed(emit(respond(changed, "inner")))
+    assert (row["kind"], row["fk"], row["left_hash"]) == ("state", "a", "new")
