@@ -21,7 +21,7 @@ define install
 endef
 compile = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url --no-annotate \
   --custom-compile-command "make lock"
-# On all cores; those that need Java share one Spark session, and so one core.
+# In a process for each core. Those that need Java share one Spark session, which uses all cores by itself.
 NO_JAVA_TESTS = -n logical --dist worksteal -m "not spark and not slow" --ignore tests/spark
 EXTRAS = --extra local --extra databricks --extra notebooks --extra serve
 
