@@ -50,5 +50,4 @@ def __getattr__(name: str) -> Any:
                 raise
             raise problem from error
         return Application
-    msg = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(msg)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

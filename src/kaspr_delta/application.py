@@ -282,14 +282,12 @@ class Application:
         reason = dict(self.plan.waiting).get(ref)
         if ref.kind not in {"join", "table"} or reason:
             kept = f"{ref} keeps no state that could be rebuilt: only joins and tables that are made from something do"
-            msg = f"{ref} {in_words(reason)}" if reason else kept
-            raise UsageError(msg)
+            raise UsageError(f"{ref} {in_words(reason)}" if reason else kept)
         aggregation = self.plan.aggregation(ref.name) if ref.kind == "table" else None
         if aggregation is not None and not isinstance(aggregation.origin, str):
-            msg = (
+            raise UsageError(
                 f"{ref} is made from a stream, whose old records may be gone: delete it with --purge and apply it again"
             )
-            raise UsageError(msg)
         return self._runner(None).rebuild(ref)
 
     def delete(self, kind: str, name: str, *, purge: bool = False) -> None:
@@ -307,8 +305,7 @@ class Application:
                 if not self._lock(locks, ref):
                     self._registry.change(lambda before: without(before, full, name))
                     if not self._lock(locks, ref, _PATIENCE):
-                        msg = f"{ref} is deleted, and still runs in another process: its data stay"
-                        raise AlreadyRunningError(msg)
+                        raise AlreadyRunningError(f"{ref} is deleted, and still runs in another process: its data stay")
                 # Before the registry forgets it, if possible: after an interruption here it can be deleted again.
                 remove_data(self.spark, self.delta, self.declared, ref)
             self._registry.change(lambda before: [document for document in before if document.id != (full, name)])
@@ -457,9 +454,10 @@ class Application:
 def _session_of(profile: str, location: Warehouse, spark: SparkSession | None) -> SparkSession:
     """The session of a profile. Raises UsageError if it could not reach the warehouse, and SetupError."""
     if spark is not None:
-        msg = "either a session or a profile: both were given"
-        raise UsageError(msg)
+        raise UsageError("either a session or a profile: both were given")
     if not location.is_unity:
-        msg = f"Databricks cannot reach {location.text} on this machine: with a profile, name unity://CATALOG.SCHEMA/VOLUME"
-        raise UsageError(msg)
+        raise UsageError(
+            f"Databricks cannot reach {location.text} on this machine: with a profile, name"
+            " unity://CATALOG.SCHEMA/VOLUME"
+        )
     return databricks_session(profile)

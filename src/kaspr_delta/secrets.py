@@ -15,14 +15,12 @@ def password_of(secret: SecretPlan) -> str:
     if given is not None:
         return given
     if secret.scope is None or secret.key is None:
-        msg = f"the environment variable {secret.environment} is not set, and should hold a password"
-        raise SetupError(msg)
+        raise SetupError(f"the environment variable {secret.environment} is not set, and should hold a password")
     if "DATABRICKS_RUNTIME_VERSION" not in os.environ and "DATABRICKS_HOST" not in os.environ:
-        msg = (
+        raise SetupError(
             f"the password {secret.key!r} of secret {secret.scope!r} is not here: set the environment variable"
             f" {secret.environment}; on Databricks it comes from the secret scope of that name"
         )
-        raise SetupError(msg)
     return _from_databricks(secret.scope, secret.key)
 
 
@@ -31,11 +29,9 @@ def _from_databricks(scope: str, key: str) -> str:
         from databricks.sdk import WorkspaceClient
         from databricks.sdk.errors.base import DatabricksError
     except ImportError as error:
-        msg = "databricks-sdk is not installed: pip install 'kaspr-delta[databricks]'"
-        raise SetupError(msg) from error
+        raise SetupError("databricks-sdk is not installed: pip install 'kaspr-delta[databricks]'") from error
     try:
         value = WorkspaceClient().secrets.get_secret(scope, key).value
     except (DatabricksError, ValueError) as error:  # ValueError: no credentials were found
-        msg = f"the secret {key!r} of scope {scope!r} cannot be read: {error}"
-        raise SetupError(msg) from error
+        raise SetupError(f"the secret {key!r} of scope {scope!r} cannot be read: {error}") from error
     return base64.b64decode(value or "").decode()

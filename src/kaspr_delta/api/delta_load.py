@@ -52,8 +52,9 @@ def load_delta(  # noqa: PLR0913, PLR0917  the rows, and where they go
     counted = found.agg(*counts).first()
     for one in columns:
         if counted is not None and counted[_BAD.format(one.name)]:
-            msg = f"{source}: column {one.name} has {counted[_BAD.format(one.name)]} values that are not {one.type}"
-            raise UsageError(msg)
+            raise UsageError(
+                f"{source}: column {one.name} has {counted[_BAD.format(one.name)]} values that are not {one.type}"
+            )
     cast = found.select(*(F.col(quoted(one.name)).try_cast(str(one.type)).alias(one.name) for one in columns))
     total = _count(cast, source, typed.key)
     table.put_rows(spark, cast)
@@ -64,8 +65,9 @@ def _check_types(source: str, columns: Sequence[TableColumn], types: dict[str, T
     for one in columns:
         has = types[one.name]
         if has != one.type and has.name not in _TAKES.get(one.type.name, ()):
-            msg = f"{source}: column {one.name} is {has}, and the table has {one.type}: cast it in a view of the source"
-            raise UsageError(msg)
+            raise UsageError(
+                f"{source}: column {one.name} is {has}, and the table has {one.type}: cast it in a view of the source"
+            )
 
 
 def _is_bad(column: TableColumn, has: Type) -> Column:
@@ -84,6 +86,5 @@ def _count(rows: DataFrame, source: str, key: Sequence[str]) -> int:
     total, keys, empty = (row[_ROWS], row[_KEYS], row[_EMPTY]) if row is not None else (0, 0, 0)
     if empty or keys < total:
         problem = f"{empty} rows have no key" if empty else f"{total - keys} rows have the key of another one"
-        msg = f"{source}: {problem} ({', '.join(key)})"
-        raise UsageError(msg)
+        raise UsageError(f"{source}: {problem} ({', '.join(key)})")
     return int(total)

@@ -26,8 +26,9 @@ def rows_given(rows: Mapping[Any, Any] | Iterable[Any]) -> Iterator[tuple[Any, A
         yield from rows.items()
         return
     if isinstance(rows, _TEXT) or not isinstance(rows, Iterable):
-        msg = f"put takes rows, not {reprlib.repr(rows)}: write put({{key: value}}) or put([(key, value), …])"
-        raise UsageError(msg)
+        raise UsageError(
+            f"put takes rows, not {reprlib.repr(rows)}: write put({{key: value}}) or put([(key, value), …])"
+        )
     for number, row in enumerate(rows, start=1):
         if isinstance(row, Mapping) and set(row) == _RECORD:
             yield row["key"], row["value"]
@@ -57,12 +58,12 @@ def records_given(records: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(records, (*_TEXT, Mapping)) or not isinstance(records, Iterable):
         shown = reprlib.repr(records)
         right = f"[{shown}]" if isinstance(records, Mapping) else "[{'key': …, 'value': …}]"
-        msg = f"produce takes a list of records, not {shown}: write produce({right})"
-        raise UsageError(msg)
+        raise UsageError(f"produce takes a list of records, not {shown}: write produce({right})")
     for number, record in enumerate(records, start=1):
         if not isinstance(record, Mapping):
-            msg = f"record {number} of produce, {reprlib.repr(record)}, is no record: write {{'key': …, 'value': …}}"
-            raise UsageError(msg)
+            raise UsageError(
+                f"record {number} of produce, {reprlib.repr(record)}, is no record: write {{'key': …, 'value': …}}"
+            )
         yield record
 
 

@@ -210,8 +210,7 @@ class TableHandle:
 def refuse_made(table: str, made_from: str | None) -> None:
     """Raise UsageError for a table that is made from another resource."""
     if made_from is not None:
-        msg = f"table {table!r} is made from {made_from}: write to its sources instead"
-        raise UsageError(msg)
+        raise UsageError(f"table {table!r} is made from {made_from}: write to its sources instead")
 
 
 def _readable(texts: TableText, key: str, value: str) -> tuple[Any, Any] | None:
@@ -229,8 +228,7 @@ def as_dict(rows: Pairs, name: str) -> dict[Any, Any]:
     result: dict[Any, Any] = {}
     for key, value in rows:
         if key in result:
-            msg = f"{name} has keys that Python takes for one ({key!r}): use rows(), which gives pairs"
-            raise UsageError(msg)
+            raise UsageError(f"{name} has keys that Python takes for one ({key!r}): use rows(), which gives pairs")
         result[key] = value
     return result
 

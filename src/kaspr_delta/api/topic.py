@@ -83,8 +83,7 @@ class TopicHandle:
         if binding is None or binding.direction == "output":
             return None
         if not isinstance(binding.endpoint, KafkaPlan):
-            msg = f"the records of topic {self.plan.name!r} come {binding.text}: put a file there"
-            raise UsageError(msg)
+            raise UsageError(f"the records of topic {self.plan.name!r} come {binding.text}: put a file there")
         return endpoint_of(self.delta, self.plan)
 
 

@@ -54,10 +54,9 @@ def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
         _retry(Target.of(context, warehouse, app), resource, only_failed=only_failed, yes=yes)
         return
     if only_failed or yes:
-        msg = (
+        raise UsageError(
             f"{'--only-failed' if only_failed else '--yes'} is for --retry: add that, or leave both out to see letters"
         )
-        raise UsageError(msg)
     for letter in open_application(context, warehouse, app).dead_letters(resource):
         typer.echo(json_line(letter))
 
@@ -69,8 +68,9 @@ def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool
 
     location = target.location
     if location.is_unity:
-        msg = "dead letters can be retried on this machine's disk only: put the records on their topics with produce"
-        raise UsageError(msg)
+        raise UsageError(
+            "dead letters can be retried on this machine's disk only: put the records on their topics with produce"
+        )
     plan = applied_registry(location, target.app).plan()
     tables = None if plan is None else folder_tables(location.namespace(plan.schema))
     if plan is None or tables is None:

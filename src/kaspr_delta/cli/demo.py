@@ -46,8 +46,7 @@ def demo(context: typer.Context, warehouse: WarehouseOption = None, app: AppOpti
 
     target = Target.of(context, warehouse, app)
     if target.location.is_unity:
-        msg = "the demo runs on this machine: give a folder as --warehouse"
-        raise UsageError(msg)
+        raise UsageError("the demo runs on this machine: give a folder as --warehouse")
     folder = Path(target.location.text) / "demo"
     shutil.rmtree(folder, ignore_errors=True)
     out = results()

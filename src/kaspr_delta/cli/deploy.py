@@ -35,11 +35,10 @@ def deploy(
     folder = _folder(application)
     command = shutil.which("databricks")
     if command is None:
-        msg = (
+        raise SetupError(
             "the Databricks CLI is not installed, and deploying needs it: see"
             " https://docs.databricks.com/dev-tools/cli/install"
         )
-        raise SetupError(msg)
     variables = [f"application={folder}", *(var or ())]
     arguments = ["bundle", "deploy", "--target", target, *(["--profile", profile] if profile else [])]
     arguments += [text for variable in variables for text in ("--var", variable)]
@@ -50,11 +49,9 @@ def deploy(
 def _folder(application: str) -> str:
     """The application as the bundle's variable names it: its folder below ``bundles/``. Raises UsageError."""
     if not Path(_BUNDLE).is_file():
-        msg = f"there is no {_BUNDLE} in {Path.cwd()}: deploy from the folder that holds it"
-        raise UsageError(msg)
+        raise UsageError(f"there is no {_BUNDLE} in {Path.cwd()}: deploy from the folder that holds it")
     path = Path(application)
     name = path.relative_to(_APPLICATIONS) if path.parts[:1] == (_APPLICATIONS,) else path
     if name.is_absolute() or not (_APPLICATIONS / name).exists():
-        msg = f"there is no folder {_APPLICATIONS}/{name}: APP is one of those in {_APPLICATIONS}/"
-        raise UsageError(msg)
+        raise UsageError(f"there is no folder {_APPLICATIONS}/{name}: APP is one of those in {_APPLICATIONS}/")
     return name.as_posix()

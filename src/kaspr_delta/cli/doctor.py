@@ -60,8 +60,7 @@ def _java() -> str:
 def _package(name: str) -> str:
     version = installed(name)
     if version is None:
-        msg = "not installed: pip install 'kaspr-delta[local]'"
-        raise SetupError(msg)
+        raise SetupError("not installed: pip install 'kaspr-delta[local]'")
     return version
 
 
@@ -85,5 +84,6 @@ def _writable(location: Warehouse) -> str:
         with tempfile.TemporaryFile(dir=existing):
             return f"{folder} can be written"
     except OSError as error:
-        msg = f"{folder} cannot be written ({error.strerror}): choose another folder with --warehouse"
-        raise SetupError(msg) from error
+        raise SetupError(
+            f"{folder} cannot be written ({error.strerror}): choose another folder with --warehouse"
+        ) from error

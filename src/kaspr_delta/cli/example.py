@@ -15,16 +15,14 @@ def bundle_folder(name: str) -> Path:
     for folder in (package / "bundles" / name, package.parents[1] / "bundles" / name):
         if folder.is_dir():
             return folder
-    msg = f"the example application {name!r} is not part of this installation: clone the repository for it"
-    raise SetupError(msg)
+    raise SetupError(f"the example application {name!r} is not part of this installation: clone the repository for it")
 
 
 def data_generator(bundle: Path) -> Any:
     """The application's own data generator, a module beside its manifests. Raises SetupError without one."""
     spec = importlib.util.spec_from_file_location("order_system_data", bundle / "generate.py")
     if spec is None or spec.loader is None:
-        msg = f"{bundle} has no generate.py"
-        raise SetupError(msg)
+        raise SetupError(f"{bundle} has no generate.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -82,5 +82,4 @@ def read_lines(file: str) -> Iterator[dict[str, Any]]:
         with Path(file).open("rb") as data:
             yield from objects_of(data, file)
     except OSError as error:
-        msg = f"{file} cannot be read: {error}"
-        raise UsageError(msg) from error
+        raise UsageError(f"{file} cannot be read: {error}") from error

@@ -90,11 +90,9 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
     """
     if (argument is None) != (action is TableAction.DUMP):
         expected = {TableAction.GET: "a key", TableAction.LOAD: "a file", TableAction.DUMP: "nothing more"}[action]
-        msg = f"table {name} {action.value}: expected {expected} after it"
-        raise UsageError(msg)
+        raise UsageError(f"table {name} {action.value}: expected {expected} after it")
     if action is not TableAction.LOAD and (key or text or number or file_format):
-        msg = f"table {name} {action.value}: --key, --text, --number and --format are for load"
-        raise UsageError(msg)
+        raise UsageError(f"table {name} {action.value}: --key, --text, --number and --format are for load")
     if action is TableAction.LOAD and argument is not None:
         options = _Options(tuple(key or ()), tuple(text or ()), tuple(number or ()))
         _load(context, Target.of(context, warehouse, app), name, _File(argument, file_format, options))
@@ -179,8 +177,7 @@ def _declared_table(plan: Plan, name: str) -> TablePlan:
     if table is not None:
         return table
     if plan.join(name) is not None:
-        msg = f"{name} is a join: load the tables that it joins"
-        raise UsageError(msg)
+        raise UsageError(f"{name} is a join: load the tables that it joins")
     raise NotFoundError.among("table", name, [one.name for one in plan.tables])
 
 

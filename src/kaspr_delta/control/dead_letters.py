@@ -83,8 +83,7 @@ class DeadLetters:
 
     def retry(self, letters: Iterable[Letter], asked_by: str | None = None, *, only_failed: bool = False) -> Retried:  # noqa: ARG002
         """Put the records of letters on their topics and channels again. Raises PermissionError in a catalog."""
-        msg = "Nothing is retried in a catalog: put records on their topics with kaspr-delta produce."
-        raise PermissionError(msg)
+        raise PermissionError("Nothing is retried in a catalog: put records on their topics with kaspr-delta produce.")
 
     def origin_of(self, letter: Letter) -> Origin | None:
         """The topic or channel that the letter's record came from; None for another source, see ``why_not``."""

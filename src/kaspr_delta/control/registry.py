@@ -206,8 +206,7 @@ _loaded_once = lru_cache(maxsize=4096)(load_text)
 
 
 def _another_format(found: int) -> SetupError:
-    msg = (
+    return SetupError(
         f"this application is kept in format {found}, and this version of kaspr-delta reads format {WAREHOUSE_FORMAT}:"
         " use the version that wrote it, or a new warehouse"
     )
-    return SetupError(msg)

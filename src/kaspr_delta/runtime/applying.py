@@ -73,8 +73,7 @@ def only_plan(manifests: LoadedManifests, app: str | None) -> Plan:
     plan, *others = _chosen(manifests, app)
     if others:
         names = ", ".join(one.application for one in (plan, *others))
-        msg = f"there are several applications: choose one with --app ({names})"
-        raise UsageError(msg)
+        raise UsageError(f"there are several applications: choose one with --app ({names})")
     return plan
 
 
@@ -130,8 +129,9 @@ def _chosen(manifests: LoadedManifests, app: str | None) -> tuple[Plan, ...]:
         raise ManifestError(findings)
     chosen = named(plans, app)
     if not chosen:
-        msg = "there is no application in these manifests: label resources with kaspr.io/app, or add a KasprApp"
-        raise UsageError(msg)
+        raise UsageError(
+            "there is no application in these manifests: label resources with kaspr.io/app, or add a KasprApp"
+        )
     return chosen
 
 

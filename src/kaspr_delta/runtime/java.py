@@ -21,12 +21,10 @@ def java_command() -> str:
         command = os.path.join(home, "bin", "java")  # noqa: PTH118
         if os.access(command, os.X_OK):
             return command
-        msg = f"JAVA_HOME is {home}, but {command} is not there: correct or unset JAVA_HOME, or {_ADVICE}"
-        raise SetupError(msg)
+        raise SetupError(f"JAVA_HOME is {home}, but {command} is not there: correct or unset JAVA_HOME, or {_ADVICE}")
     found = shutil.which("java")
     if found is None:
-        msg = f"Java is not installed, and local Spark needs it: {_ADVICE}"
-        raise SetupError(msg)
+        raise SetupError(f"Java is not installed, and local Spark needs it: {_ADVICE}")
     return found
 
 
@@ -37,16 +35,13 @@ def check_java() -> int:
         # The command is the java of JAVA_HOME or PATH, and its arguments are fixed.
         answer = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as error:
-        msg = f"{command} does not start ({error}): {_ADVICE}"
-        raise SetupError(msg) from error
+        raise SetupError(f"{command} does not start ({error}): {_ADVICE}") from error
     match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if match is None:
-        msg = f"{command} does not tell its version: {_ADVICE}"
-        raise SetupError(msg)
+        raise SetupError(f"{command} does not tell its version: {_ADVICE}")
     major = int(match[1])
     if major not in SUPPORTED:
-        msg = (
+        raise SetupError(
             f"{command} is Java {major}, and Spark needs {SUPPORTED.start} or newer: {_ADVICE}, or set JAVA_HOME to one"
         )
-        raise SetupError(msg)
     return major

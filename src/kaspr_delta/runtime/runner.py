@@ -334,5 +334,6 @@ def _refs(stages: Iterable[Stage]) -> list[ResourceRef]:
 
 def _endless(resources: Sequence[ResourceRef]) -> NotQuietError:
     loop = " -> ".join(str(ref) for ref in (*resources, resources[0]))
-    msg = f"{loop} feed one another and were not quiet after {_MOST_ROUNDS} rounds: let a filter end the loop"
-    return NotQuietError(msg)
+    return NotQuietError(
+        f"{loop} feed one another and were not quiet after {_MOST_ROUNDS} rounds: let a filter end the loop"
+    )

@@ -63,8 +63,7 @@ def spark_session(log: Path | None = None) -> SparkSession:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
-        msg = "pyspark is not installed: pip install 'kaspr-delta[local]'"
-        raise SetupError(msg) from error
+        raise SetupError("pyspark is not installed: pip install 'kaspr-delta[local]'") from error
     with contextlib.suppress(PySparkException):  # there is none
         return SparkSession.active()
     if spark_is_elsewhere():
@@ -80,16 +79,14 @@ def databricks_session(profile: str) -> SparkSession:
     try:
         from databricks.connect import DatabricksSession
     except ImportError as error:
-        msg = (
+        raise SetupError(
             "databricks-connect is not installed: pip install 'kaspr-delta[connect]', in an environment without the"
             " extra 'local', for both are the package pyspark"
-        )
-        raise SetupError(msg) from error
+        ) from error
     try:
         session: SparkSession = DatabricksSession.builder.profile(profile).getOrCreate()
     except Exception as error:
-        msg = f"profile {profile!r} gives no Spark session: {str(error).splitlines()[0]}"
-        raise SetupError(msg) from error
+        raise SetupError(f"profile {profile!r} gives no Spark session: {str(error).splitlines()[0]}") from error
     return session
 
 
@@ -98,8 +95,7 @@ def _embedded(log: Path | None) -> SparkSession:
     try:
         from delta import configure_spark_with_delta_pip
     except ImportError as error:
-        msg = "delta-spark is not installed: pip install 'kaspr-delta[local]'"
-        raise SetupError(msg) from error
+        raise SetupError("delta-spark is not installed: pip install 'kaspr-delta[local]'") from error
     from pyspark.sql import SparkSession
 
     # Workers run this interpreter: another python on the PATH does not have our packages.
@@ -118,8 +114,7 @@ def _embedded(log: Path | None) -> SparkSession:
             session: SparkSession = configure_spark_with_delta_pip(builder).getOrCreate()
         except Exception as error:
             where = f"; see {log}" if log is not None else ""
-            msg = f"Spark does not start ({str(error).splitlines()[0]}){where}"
-            raise SetupError(msg) from error
+            raise SetupError(f"Spark does not start ({str(error).splitlines()[0]}){where}") from error
     return session
 
 
