@@ -19,7 +19,7 @@ from kaspr_delta.cli.deployed import logs
 from kaspr_delta.cli.doctor import doctor
 from kaspr_delta.cli.export import export
 from kaspr_delta.cli.findings import print_findings
-from kaspr_delta.cli.options import remember
+from kaspr_delta.cli.options import on_target, with_target
 from kaspr_delta.cli.plan import plan
 from kaspr_delta.cli.progress import note
 from kaspr_delta.cli.rebuild import rebuild
@@ -35,7 +35,7 @@ from kaspr_delta.errors import KasprError, ManifestError, UsageError
 
 application = typer.Typer(
     name="kaspr-delta",
-    callback=remember,
+    callback=on_target,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -46,8 +46,10 @@ COMMANDS = (
     *(produce, consume, table, export, status, dead_letters, rebuild),
     *(serve, deploy, logs, schema, doctor),
 )
+_OF_WORKSPACES = (deploy, logs)
 for command in COMMANDS:
-    application.command(command.__name__.replace("_", "-"), cls=Command)(command)
+    shown = command if command in _OF_WORKSPACES else with_target(command)
+    application.command(command.__name__.replace("_", "-"), cls=Command)(shown)
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ class Command(TyperCommand):
         Raises SetupError for an error of a disk, also if Spark or delta-rs reported it, and for a package of an extra
         that is not installed.
         """
-        location = Target.of(ctx, ctx.params.get("warehouse"), None).location
+        location = Target.of(ctx).location
         log = location.log_file
         try:
             with ended_by_interrupt(), _native_messages_in(location):

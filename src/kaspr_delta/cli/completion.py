@@ -22,19 +22,12 @@ def _names_of(names: Callable[[Plan], Iterable[str]]) -> Completion:
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         try:
-            found = [name for plan in _applied(_target(context)) for name in names(plan)]
+            found = [name for plan in _applied(Target.of(context)) for name in names(plan)]
         except Exception:  # noqa: BLE001  a shell cannot show an error of its completion
             return []
         return sorted({name for name in found if name.startswith(incomplete)})
 
     return complete
-
-
-def _target(context: typer.Context) -> Target:
-    """The target that the options typed so far name."""
-    levels = [level.params for level in (context, context.parent) if level is not None]
-    warehouse = next((found for level in levels if (found := level.get("warehouse"))), None)
-    return Target(warehouse, next((found for level in levels if (found := level.get("app"))), None))
 
 
 def _applied(target: Target) -> Iterator[Plan]:

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from kaspr_delta.cli.completion import complete_resource
-from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import note
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import UsageError
@@ -20,8 +19,8 @@ from kaspr_delta.serde.json_lines import json_line
 _AT_ONCE = 10_000
 
 
-def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
-    context: typer.Context,
+def dead_letters(
+    target: Target,
     resource: Annotated[
         str | None,
         typer.Option("--resource", metavar="KIND/NAME", help="Only of this one.", autocompletion=complete_resource),
@@ -35,8 +34,6 @@ def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
     yes: Annotated[  # noqa: FBT002
         bool, typer.Option("--yes", "-y", help="Retry: do not ask, also where others get records a second time.")
     ] = False,
-    warehouse: WarehouseOption = None,
-    app: AppOption = None,
 ) -> None:
     """Print the records and rows that could not be processed, with the reason, as JSON lines, oldest first; or retry.
 
@@ -51,13 +48,13 @@ def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta dead-letters --resource agent/process-enriched-orders --retry --only-failed
     """
     if retry:
-        _retry(Target.of(context, warehouse, app), resource, only_failed=only_failed, yes=yes)
+        _retry(target, resource, only_failed=only_failed, yes=yes)
         return
     if only_failed or yes:
         raise UsageError(
             f"{'--only-failed' if only_failed else '--yes'} is for --retry: add that, or leave both out to see letters"
         )
-    for letter in open_application(context, warehouse, app).dead_letters(resource):
+    for letter in target.open().dead_letters(resource):
         typer.echo(json_line(letter))
 
 

@@ -7,15 +7,14 @@ from typing import Annotated
 import typer
 
 from kaspr_delta.cli.completion import complete_kind, complete_name
-from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 from kaspr_delta.cli.target import Target
 from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.spec.kinds import kind_called
 
 
-def delete(  # noqa: PLR0913, PLR0917  one parameter an option
-    context: typer.Context,
+def delete(
+    target: Target,
     kind: Annotated[
         str,
         typer.Argument(
@@ -24,8 +23,6 @@ def delete(  # noqa: PLR0913, PLR0917  one parameter an option
     ],
     name: Annotated[str, typer.Argument(help="The resource's name.", autocompletion=complete_name)],
     purge: Annotated[bool, typer.Option("--purge", help="Delete its tables and state as well, for good.")] = False,  # noqa: FBT002
-    warehouse: WarehouseOption = None,
-    app: AppOption = None,
 ) -> None:
     """Remove a resource from the applied application; its manifest file stays.
 
@@ -41,11 +38,11 @@ def delete(  # noqa: PLR0913, PLR0917  one parameter an option
     from kaspr_delta.control.resource_status import newly_waiting
     from kaspr_delta.runtime.applying import applied_registry
 
-    full, target = kind_called(kind), Target.of(context, warehouse, app)
+    full = kind_called(kind)
     registry = applied_registry(target.location, target.app)
     if purge:
         before = registry.documents()
-        open_application(context, warehouse, app).delete(kind, name, purge=True)
+        target.open().delete(kind, name, purge=True)
         after = registry.documents()
     else:
         before, after = registry.change(lambda before: without(before, full, name))

@@ -9,13 +9,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
 from kaspr_delta.cli.example import bundle_folder, data_generator
 from kaspr_delta.cli.interruption import off_main_thread
-from kaspr_delta.cli.options import AppOption, WarehouseOption
 from kaspr_delta.cli.progress import ProgressOutput, results, show_report, working
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import UsageError
@@ -32,7 +30,7 @@ _SHOWN = 6
 Results = Mapping[Any, Any]
 
 
-def demo(context: typer.Context, warehouse: WarehouseOption = None, app: AppOption = None) -> None:
+def demo(target: Target) -> None:
     """Run the order-enrichment example: data in, joined table and enriched topic out, then a second wave of changes.
 
     Works in a folder `demo` of the warehouse, which is emptied first. Everything in it can be looked at afterwards.
@@ -44,7 +42,6 @@ def demo(context: typer.Context, warehouse: WarehouseOption = None, app: AppOpti
     """
     from kaspr_delta.application import Application
 
-    target = Target.of(context, warehouse, app)
     if target.location.is_unity:
         raise UsageError("the demo runs on this machine: give a folder as --warehouse")
     folder = Path(target.location.text) / "demo"

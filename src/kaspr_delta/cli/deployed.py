@@ -63,7 +63,7 @@ def logs(  # noqa: PLR0913, PLR0917  one parameter an option
     target: Annotated[str, typer.Option("--target", metavar="TARGET", help="A target of the bundle.")] = "dev",
     profile: ProfileOption = None,
     runs: Annotated[int, typer.Option("--runs", min=1, help="How many runs of each job, newest first.")] = 1,
-    app: AppOption = None,
+    app: AppOption = None,  # noqa: ARG001  Target.of reads it
 ) -> None:
     """Print what the newest runs of deployed jobs wrote, and what stopped those that failed.
 
@@ -74,7 +74,7 @@ def logs(  # noqa: PLR0913, PLR0917  one parameter an option
     from kaspr_delta.workspace import Workspace
 
     workspace = Workspace.connect(profile)
-    jobs = workspace.jobs(target, Target.of(context, None, app).app, runs=runs)
+    jobs = workspace.jobs(target, Target.of(context).app, runs=runs)
     attempts = [(job, run, task) for job in jobs for run in job.runs for task in run.tasks]
     if resource is not None:
         known = [name for _, _, task in attempts for name in task.resources]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import typer
 
-from kaspr_delta.cli.options import AppOption, WarehouseOption
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import SetupError
 from kaspr_delta.runtime.java import check_java
@@ -18,7 +17,7 @@ from kaspr_delta.runtime.versions import Versions, installed
 from kaspr_delta.storage.namespace import Warehouse
 
 
-def doctor(context: typer.Context, warehouse: WarehouseOption = None, app: AppOption = None) -> None:
+def doctor(target: Target) -> None:
     """Check Python, Java, packages, Delta's jars and write access, and say how to mend what is missing.
 
     The exit code is 1 if something is missing, else 0. Spark is not started.
@@ -28,7 +27,7 @@ def doctor(context: typer.Context, warehouse: WarehouseOption = None, app: AppOp
         kaspr-delta doctor
         kaspr-delta doctor --warehouse /data/warehouse
     """
-    location = Target.of(context, warehouse, app).location
+    location = target.location
     checks: dict[str, Callable[[], str]] = {
         "python": _python,
         "java": _java,

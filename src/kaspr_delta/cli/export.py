@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from kaspr_delta.cli.completion import complete_table
-from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 from kaspr_delta.cli.table import handle_of
+from kaspr_delta.cli.target import Target
 
 
 class ExportedAs(str, Enum):
@@ -20,15 +20,13 @@ class ExportedAs(str, Enum):
     PARQUET = "parquet"
 
 
-def export(  # noqa: PLR0913, PLR0917  one parameter an option
-    context: typer.Context,
+def export(
+    target: Target,
     name: Annotated[
         str, typer.Argument(help="A table, or a join of tables (its result).", autocompletion=complete_table)
     ],
     file: Annotated[str, typer.Argument(help="The file to write; one that is there is replaced.")],
     file_format: Annotated[ExportedAs | None, typer.Option("--format", help="By default FILE's extension.")] = None,
-    warehouse: WarehouseOption = None,
-    app: AppOption = None,
 ) -> None:
     """Write a table or a join's result to a CSV or Parquet file, with typed columns.
 
@@ -42,6 +40,6 @@ def export(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta export orders-products-join joined.parquet
         kaspr-delta export orders orders.csv
     """
-    handle = handle_of(open_application(context, warehouse, app), name)
+    handle = handle_of(target.open(), name)
     count = handle.export(file, file_format.value if file_format else None)
     console().print(f"{count} rows of {name} in {file}", style="dim", markup=False)

@@ -1,27 +1,22 @@
-"""Options that every command takes, before or after its name, and the application that they name."""
+"""Options that every command takes, before or after its name."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
 from kaspr_delta.cli.completion import complete_application
-from kaspr_delta.cli.interruption import off_main_thread
-from kaspr_delta.cli.progress import working
 from kaspr_delta.cli.target import Target
 from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
-
-if TYPE_CHECKING:
-    from kaspr_delta.application import Application
 
 _WHERE = (
     "Where the tables live: a folder, or unity://CATALOG.SCHEMA/VOLUME on Databricks."
     f" [env var: {WAREHOUSE_VARIABLE}; default: ./{DEFAULT_WAREHOUSE}]"
 )
-
-
 WarehouseOption = Annotated[str | None, typer.Option("--warehouse", metavar="DIR", help=_WHERE)]
 AppOption = Annotated[
     str | None,
@@ -34,17 +29,21 @@ AppOption = Annotated[
 ]
 
 
-def remember(context: typer.Context, warehouse: WarehouseOption = None, app: AppOption = None) -> None:
+def on_target(warehouse: WarehouseOption = None, app: AppOption = None) -> None:
     """Tables, agents and joins that stay up to date by themselves, on Spark and Delta Lake."""
-    context.obj = Target(warehouse, app)
 
 
-def open_application(
-    context: typer.Context, warehouse: str | None, app: str | None, path: Path | None = None
-) -> Application:
-    """The application that the options and an optional path name. Raises what ``Application.open`` raises."""
-    from kaspr_delta.application import Application
+def with_target(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose first parameter is a target, as one with the options that name it."""
 
-    target = Target.of(context, warehouse, app)
-    with working("Starting Spark"):
-        return off_main_thread(lambda: Application.open(path, warehouse=target.location.text, app=target.app))
+    @functools.wraps(command)
+    def run(context: typer.Context, warehouse: str | None, app: str | None, **given: Any) -> None:  # noqa: ARG001
+        command(Target.of(context), **given)
+
+    of_target = inspect.signature(on_target, eval_str=True).parameters.values()
+    _, *own = inspect.signature(command, eval_str=True).parameters.values()
+    context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    shown = [context, *own, *of_target]
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]  # read by typer
+    run.__annotations__ = {one.name: one.annotation for one in shown}
+    return run

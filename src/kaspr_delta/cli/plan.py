@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from kaspr_delta.cli.findings import print_findings
-from kaspr_delta.cli.options import AppOption, WarehouseOption
 from kaspr_delta.cli.plan_table import as_table
 from kaspr_delta.cli.progress import results
 from kaspr_delta.cli.target import Target
@@ -32,7 +31,7 @@ class PlanOutput(str, Enum):
 
 
 def plan(
-    context: typer.Context,
+    target: Target,
     path: Annotated[Path, typer.Argument(help="A manifest, or a folder of manifests.")],
     output: Annotated[
         PlanOutput | None,
@@ -42,8 +41,6 @@ def plan(
             help="Tables (on a terminal), an outline (elsewhere), the whole plan as JSON, or a Mermaid flowchart.",
         ),
     ] = None,
-    warehouse: WarehouseOption = None,
-    app: AppOption = None,
 ) -> None:
     """Show what `run` would run: tables, joins, agents and tasks, in which order, and what waits for something.
 
@@ -59,7 +56,7 @@ def plan(
     if has_errors(findings):
         print_findings(findings, to_stderr=True)
         raise typer.Exit(1)
-    plans = named(plans, Target.of(context, warehouse, app).app)
+    plans = named(plans, target.app)
     screen = results()
     match output or (PlanOutput.TABLE if screen.is_terminal else PlanOutput.TEXT):
         case PlanOutput.TABLE:

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from kaspr_delta.cli.completion import complete_rebuilt
-from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import results, show_report, working
+from kaspr_delta.cli.target import Target
 
 
 def rebuild(
-    context: typer.Context,
+    target: Target,
     resource: Annotated[
         str,
         typer.Argument(
@@ -21,8 +21,6 @@ def rebuild(
             autocompletion=complete_rebuilt,
         ),
     ],
-    warehouse: WarehouseOption = None,
-    app: AppOption = None,
 ) -> None:
     """Make the state of a join, or of a table made from another resource, anew: by its newest applied definition.
 
@@ -35,7 +33,7 @@ def rebuild(
         kaspr-delta rebuild join/orders-products-join
         kaspr-delta rebuild table/orders-per-customer
     """
-    application = open_application(context, warehouse, app)
+    application = target.open()
     with working(f"Rebuilding {resource}"):
         report = application.rebuild(resource)
     show_report(report, results())

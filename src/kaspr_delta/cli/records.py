@@ -11,18 +11,16 @@ from typing import Annotated, Any
 import typer
 
 from kaspr_delta.cli.completion import complete_readable, complete_topic
-from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
+from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError, UsageError
 from kaspr_delta.serde.json_lines import json_line, objects_of
 
 
 def produce(
-    context: typer.Context,
+    target: Target,
     topic: Annotated[str, typer.Argument(help="The topic.", autocompletion=complete_topic)],
     file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="JSON lines; - is standard input.")] = "-",
-    warehouse: WarehouseOption = None,
-    app: AppOption = None,
 ) -> None:
     """Put records on a topic: JSON lines with key, value and, if wanted, timestamp (ms), headers and partition.
 
@@ -34,12 +32,12 @@ def produce(
         kaspr-delta produce raw-orders orders.jsonl
     """
     records = list(read_lines(file))
-    handle = open_application(context, warehouse, app).topic(topic)
+    handle = target.open().topic(topic)
     console().print(f"{handle.produce(records)} records on {topic}", style="dim", markup=False)
 
 
 def consume(
-    context: typer.Context,
+    target: Target,
     name: Annotated[
         str,
         typer.Argument(
@@ -47,8 +45,6 @@ def consume(
         ),
     ],
     most: Annotated[int | None, typer.Option("--max", min=0, help="At most so many records.")] = None,
-    warehouse: WarehouseOption = None,
-    app: AppOption = None,
 ) -> None:
     """Print the records of a topic or channel as JSON lines, in order, from the start.
 
@@ -59,7 +55,7 @@ def consume(
         kaspr-delta consume enriched-orders --max 3
         kaspr-delta consume orders-products-joined
     """
-    application = open_application(context, warehouse, app)
+    application = target.open()
     channels = [join.channel for join in application.plan.joins]
     if name in channels and application.plan.topic(name) is None:
         records = application.channel(name).records(most)

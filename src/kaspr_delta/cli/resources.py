@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kaspr_delta.cli.completion import complete_kind, complete_name
-from kaspr_delta.cli.options import AppOption, WarehouseOption
 from kaspr_delta.cli.progress import console, note
 from kaspr_delta.cli.target import Target
 from kaspr_delta.cli.topics import NAMES, count_text, topic_lines, topics_in
@@ -26,7 +25,6 @@ from kaspr_delta.spec.loader import LoadedManifests, load_bytes, load_path
 
 if TYPE_CHECKING:
     from kaspr_delta.control.events import Event
-    from kaspr_delta.control.registry import Registry
     from kaspr_delta.control.resource_status import ResourceStatus
 
 _EVENTS = {"event", "events", "ev"}
@@ -41,7 +39,7 @@ class ResourceOutput(str, Enum):
 
 
 def apply(
-    context: typer.Context,
+    target: Target,
     files: Annotated[
         list[str],
         typer.Option("--filename", "-f", metavar="PATH|-", help="A manifest, a folder, or - for input."),
@@ -50,8 +48,6 @@ def apply(
         bool,
         typer.Option("--prune", help="Delete resources that these files had when last applied."),
     ] = False,
-    warehouse: WarehouseOption = None,
-    app: AppOption = None,
 ) -> None:
     """Add resources to their applications, or change those that are there. The order does not matter.
 
@@ -65,7 +61,6 @@ def apply(
     """
     from kaspr_delta.runtime.applying import apply_manifests
 
-    target = Target.of(context, warehouse, app)
     for file in files:
         path = None if file == "-" else Path(file)
         outcomes, findings = apply_manifests(
@@ -82,15 +77,13 @@ def apply(
             typer.echo(f"{outcome.kind.lower()}.kaspr.io/{outcome.name} {outcome.what}")
 
 
-def get(  # noqa: PLR0913, PLR0917  one parameter an option
-    context: typer.Context,
+def get(
+    target: Target,
     kinds: Annotated[
         str, typer.Argument(metavar="KIND[,KIND]|all|topics|events", help="Kinds, called as with kubectl: kj …")
     ],
     name: Annotated[str | None, typer.Argument(help="Only the resource of that name.")] = None,
     output: Annotated[ResourceOutput | None, typer.Option("--output", "-o", help="More columns, JSON or YAML.")] = None,
-    warehouse: WarehouseOption = None,
-    app: AppOption = None,
 ) -> None:
     """List applied resources: whether they are ready, their rows and their lag.
 
@@ -107,9 +100,10 @@ def get(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta get ktable orders -o yaml
     """
     from kaspr_delta.control.resource_status import resource_statuses
+    from kaspr_delta.runtime.applying import applied_registry
     from kaspr_delta.runtime.facts import plan_and_facts
 
-    registry = _registry(context, warehouse, app)
+    registry = applied_registry(target.location, target.app)
     if kinds.lower() in _EVENTS:
         _print_events(sorted(registry.events()), output)
         return
@@ -132,13 +126,11 @@ def get(  # noqa: PLR0913, PLR0917  one parameter an option
 
 
 def describe(
-    context: typer.Context,
+    target: Target,
     kind: Annotated[
         str, typer.Argument(help="A kind, called as with kubectl: kjoin, ktable …", autocompletion=complete_kind)
     ],
     name: Annotated[str, typer.Argument(help="The resource's name.", autocompletion=complete_name)],
-    warehouse: WarehouseOption = None,
-    app: AppOption = None,
 ) -> None:
     """Show a resource: its manifest, its status, and the events of the resources that it refers to.
 
@@ -147,9 +139,10 @@ def describe(
         kaspr-delta describe kjoin orders-products-join
     """
     from kaspr_delta.control.resource_status import events_of, resource_statuses
+    from kaspr_delta.runtime.applying import applied_registry
     from kaspr_delta.runtime.facts import plan_and_facts
 
-    registry = _registry(context, warehouse, app)
+    registry = applied_registry(target.location, target.app)
     if kind.lower() in NAMES:
         (topic,) = topics_in(*plan_and_facts(registry), name)
         typer.echo("\n".join(described(topic)))
@@ -175,13 +168,6 @@ def describe(
 
 def _load(path: Path | None) -> LoadedManifests:
     return load_bytes(sys.stdin.buffer.read(LONGEST_FILE + 1), "standard input") if path is None else load_path(path)
-
-
-def _registry(context: typer.Context, warehouse: str | None, app: str | None) -> Registry:
-    from kaspr_delta.runtime.applying import applied_registry
-
-    target = Target.of(context, warehouse, app)
-    return applied_registry(target.location, target.app)
 
 
 def _named(among: Iterable[ResourceStatus], kind: str, name: str) -> ResourceStatus:

@@ -9,8 +9,8 @@ import typer
 
 from kaspr_delta.cli.completion import complete_resource
 from kaspr_delta.cli.interruption import stopped_by_signal
-from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report
+from kaspr_delta.cli.target import Target
 from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime.versions import Versions
 from kaspr_delta.spec.diagnostics import Severity
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def run(  # noqa: PLR0913, PLR0917  one parameter an option
-    context: typer.Context,
+    target: Target,
     path: Annotated[Path | None, typer.Argument(help="Manifests to apply first: a file or a folder.")] = None,
     only: Annotated[
         list[str] | None,
@@ -40,8 +40,6 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
             help="A live table, plain lines, or JSON lines for a log; auto is live on a terminal, else plain."
         ),
     ] = ProgressOutput.AUTO,
-    warehouse: WarehouseOption = None,
-    app: AppOption = None,
 ) -> None:
     """Run joins, agents and made tables until everything is caught up, or, with --continuous, until stopped.
 
@@ -63,7 +61,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
     interval("--every", every)  # report a mistake before Spark is started
     if progress is ProgressOutput.JSON:
         log_as_json()
-    application = open_application(context, warehouse, app, path)
+    application = target.open(path)
     _show_versions(application)
     _show_waiting(application)
     if continuous:

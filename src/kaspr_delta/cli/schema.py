@@ -6,14 +6,11 @@ import json
 
 import typer
 
-from kaspr_delta.cli.options import AppOption, WarehouseOption
+from kaspr_delta.cli.target import Target
 from kaspr_delta.spec.json_schema import manifest_schema
 
 
-def schema(
-    warehouse: WarehouseOption = None,  # noqa: ARG001  every command takes both
-    app: AppOption = None,  # noqa: ARG001
-) -> None:
+def schema(_: Target) -> None:
     """Print the JSON schema of manifests. An editor that knows it completes fields and shows what they are for.
 
     Editors with a YAML language server (VS Code, Neovim, Emacs, IntelliJ …) find it by the first line of a manifest:

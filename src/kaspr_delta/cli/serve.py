@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from kaspr_delta.cli.options import AppOption, WarehouseOption
 from kaspr_delta.cli.progress import console
 from kaspr_delta.cli.target import Target
 from kaspr_delta.settings import APP_PORT_VARIABLE
@@ -20,7 +19,7 @@ _SQL_VARIABLE = "DATABRICKS_WAREHOUSE_ID"
 
 
 def serve(  # noqa: PLR0913, PLR0917  one parameter an option
-    context: typer.Context,
+    target: Target,
     path: Annotated[Path | None, typer.Argument(help="Manifests to apply first: a file or a folder.")] = None,
     port: Annotated[
         int | None,
@@ -37,8 +36,6 @@ def serve(  # noqa: PLR0913, PLR0917  one parameter an option
     sql_warehouse: Annotated[
         str, typer.Option(metavar="ID", help=f"Reads tables of Unity Catalog. [env var: {_SQL_VARIABLE}]")
     ] = "",
-    warehouse: WarehouseOption = None,
-    app: AppOption = None,
 ) -> None:
     """Serve the web views of an application, pages at /ui/, /status/, /metrics and /openapi.json, until stopped.
 
@@ -54,7 +51,6 @@ def serve(  # noqa: PLR0913, PLR0917  one parameter an option
     from kaspr_delta.web.server import Address, web_application
     from kaspr_delta.web.server import serve as serve_at
 
-    target = Target.of(context, warehouse, app)
     location = target.location
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     chosen, documents = target.app, None

@@ -11,7 +11,6 @@ import typer
 from rich.table import Table
 
 from kaspr_delta.cli.deployed import ProfileOption, RunsOption, TargetOption, jobs_as_json, show_jobs
-from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import results
 from kaspr_delta.cli.target import Target
 from kaspr_delta.serde.json_lines import json_line
@@ -29,16 +28,14 @@ class StatusOutput(str, Enum):
     JSON = "json"
 
 
-def status(  # noqa: PLR0913, PLR0917  one parameter an option
-    context: typer.Context,
+def status(
+    target: Target,
     output: Annotated[
         StatusOutput, typer.Option("--output", "-o", help="Tables, more of them, or one JSON object.")
     ] = (StatusOutput.TEXT),
-    target: TargetOption = None,
+    deployed: TargetOption = None,
     profile: ProfileOption = None,
     runs: RunsOption = 3,
-    warehouse: WarehouseOption = None,
-    app: AppOption = None,
 ) -> None:
     """Show the rows that every resource has processed since its first run, and the time of its last batch.
 
@@ -63,10 +60,10 @@ def status(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta status -o json
         kaspr-delta status --target prod
     """
-    if target is not None:
-        _show_target(Workspace.connect(profile).jobs(target, Target.of(context, None, app).app, runs=runs), output)
+    if deployed is not None:
+        _show_target(Workspace.connect(profile).jobs(deployed, target.app, runs=runs), output)
         return
-    found = open_application(context, warehouse, app).status()
+    found = target.open().status()
     if output is StatusOutput.JSON:
         typer.echo(json_line(found.plain))
         return

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from kaspr_delta.cli.completion import complete_table
-from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
@@ -44,7 +43,7 @@ class TableAction(str, Enum):
 
 
 def table(  # noqa: PLR0913, PLR0917  one parameter an option
-    context: typer.Context,
+    target: Target,
     name: Annotated[
         str, typer.Argument(help="A table, or a join of tables (its result).", autocompletion=complete_table)
     ],
@@ -67,8 +66,6 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
     file_format: Annotated[
         LoadedFrom | None, typer.Option("--format", help="load: by default the extension of FILE, else json.")
     ] = None,
-    warehouse: WarehouseOption = None,
-    app: AppOption = None,
 ) -> None:
     """Read or write a table: rows are JSON lines with key and value.
 
@@ -95,9 +92,9 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
         raise UsageError(f"table {name} {action.value}: --key, --text, --number and --format are for load")
     if action is TableAction.LOAD and argument is not None:
         options = _Options(tuple(key or ()), tuple(text or ()), tuple(number or ()))
-        _load(context, Target.of(context, warehouse, app), name, _File(argument, file_format, options))
+        _load(target, name, _File(argument, file_format, options))
         return
-    application = open_application(context, warehouse, app)
+    application = target.open()
     if action is TableAction.DUMP:
         _print(handle_of(application, name).rows())
     else:
@@ -136,7 +133,7 @@ class _File(NamedTuple):
     options: _Options
 
 
-def _load(context: typer.Context, target: Target, name: str, file: _File) -> None:
+def _load(target: Target, name: str, file: _File) -> None:
     """Load rows. A file is read before Spark starts, so that a mistake in it costs no time."""
     from kaspr_delta.api.load import LoadOptions, load_format, read_content, rows_in
 
@@ -152,7 +149,7 @@ def _load(context: typer.Context, target: Target, name: str, file: _File) -> Non
             )
             for note in content.notes():
                 console().print(note, style="dim", markup=False)
-    table = open_application(context, target.warehouse, target.app).table(name)
+    table = target.open().table(name)
     if content is None:
         key, text, number = file.options
         count = table.load(file.name, key=key, text=text, number=number, file_format=file_format)

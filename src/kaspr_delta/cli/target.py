@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
+from kaspr_delta.cli.interruption import off_main_thread
+from kaspr_delta.cli.progress import working
 from kaspr_delta.settings import warehouse_location
 from kaspr_delta.storage.namespace import Warehouse
+
+if TYPE_CHECKING:
+    from kaspr_delta.application import Application
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +25,19 @@ class Target:
     app: str | None = None
 
     @classmethod
-    def of(cls, context: typer.Context, warehouse: str | None, app: str | None) -> Target:
-        """The target of a command that was given these options behind its name."""
-        before = context.obj if isinstance(context.obj, Target) else Target()
-        return cls(warehouse or before.warehouse, app or before.app)
+    def of(cls, context: typer.Context) -> Target:
+        """The target that the options typed so far name."""
+        before = {} if context.parent is None else context.parent.params
+        return cls(*(context.params.get(name) or before.get(name) for name in ("warehouse", "app")))
 
     @property
     def location(self) -> Warehouse:
         """The warehouse: named, or that of the environment, or the default."""
         return Warehouse(warehouse_location(self.warehouse))
+
+    def open(self, path: Path | None = None) -> Application:
+        """The application, with the manifests of an optional path. Raises what ``Application.open`` raises."""
+        from kaspr_delta.application import Application
+
+        with working("Starting Spark"):
+            return off_main_thread(lambda: Application.open(path, warehouse=self.location.text, app=self.app))

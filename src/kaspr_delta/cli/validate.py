@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from kaspr_delta.cli.findings import print_findings
-from kaspr_delta.cli.options import AppOption, WarehouseOption
 from kaspr_delta.cli.target import Target
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.spec.diagnostics import has_errors, sorted_findings
@@ -16,10 +15,8 @@ from kaspr_delta.spec.loader import load_path
 
 
 def validate(
-    context: typer.Context,
+    target: Target,
     path: Annotated[Path, typer.Argument(help="A manifest, or a folder whose *.yaml and *.yml files are checked.")],
-    warehouse: WarehouseOption = None,
-    app: AppOption = None,
 ) -> None:
     """Check manifests and tell everything that is wrong with them, each with its file, line and column.
 
@@ -36,7 +33,7 @@ def validate(
     if not has_errors(findings) and any(table.is_foreign for plan in plans for table in plan.tables):
         from kaspr_delta.runtime.applying import source_warnings
 
-        location = Target.of(context, warehouse, app).location
+        location = target.location
         findings = sorted_findings((*findings, *source_warnings(location, plans, manifests)))
     print_findings(findings)
     if has_errors(findings):

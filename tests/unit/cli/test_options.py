@@ -5,10 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 
 from kaspr_delta.application import Application
-from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError
 from tests.unit.cli.conftest import Kaspr
 
@@ -71,11 +69,6 @@ def test_the_environment_wins_over_the_default(
     monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", "E")
     kaspr("consume", "t")
     assert fake_open.warehouse == "E"
-
-
-def test_a_target_needs_no_options_before_the_commands_name() -> None:
-    context = typer.Context(typer.main.get_command(typer.Typer(callback=lambda: None)))
-    assert Target.of(context, "W", None) == Target("W", None)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
