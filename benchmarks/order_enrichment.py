@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.harness import Measurement, rows_per_second
 from kaspr_delta import Application
-from kaspr_delta.cli.example import bundle_folder, data_generator
+from kaspr_delta.cli.demo import bundle_folder, data_generator
 
 
 def measure(warehouse: Path, orders: int, products: int) -> Iterator[Measurement]:

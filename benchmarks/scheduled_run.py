@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from benchmarks import peers
 from benchmarks.harness import Cost, Measurement, compared, cost_of, median_cost
 from kaspr_delta import Application
-from kaspr_delta.cli.example import bundle_folder, data_generator
+from kaspr_delta.cli.demo import bundle_folder, data_generator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

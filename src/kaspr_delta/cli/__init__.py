@@ -12,25 +12,19 @@ import typer
 
 from kaspr_delta.cli.command import Command
 from kaspr_delta.cli.dead_letters import dead_letters
-from kaspr_delta.cli.delete import delete
 from kaspr_delta.cli.demo import demo
-from kaspr_delta.cli.deploy import deploy
-from kaspr_delta.cli.deployed import logs
+from kaspr_delta.cli.deployed import deploy, logs
 from kaspr_delta.cli.doctor import doctor
-from kaspr_delta.cli.export import export
-from kaspr_delta.cli.findings import print_findings
 from kaspr_delta.cli.options import on_target, with_target
 from kaspr_delta.cli.plan import plan
 from kaspr_delta.cli.progress import note
-from kaspr_delta.cli.rebuild import rebuild
 from kaspr_delta.cli.records import consume, produce
-from kaspr_delta.cli.resources import apply, describe, get
-from kaspr_delta.cli.run import run
-from kaspr_delta.cli.schema import schema
+from kaspr_delta.cli.resources import apply, delete, describe, get
+from kaspr_delta.cli.run import rebuild, run
 from kaspr_delta.cli.serve import serve
 from kaspr_delta.cli.status import status
-from kaspr_delta.cli.table import table
-from kaspr_delta.cli.validate import validate
+from kaspr_delta.cli.table import export, table
+from kaspr_delta.cli.validate import print_findings, schema, validate
 from kaspr_delta.errors import KasprError, ManifestError, UsageError
 
 application = typer.Typer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import sys
 from collections import Counter
@@ -12,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from kaspr_delta.cli.example import bundle_folder, data_generator
 from kaspr_delta.cli.interruption import off_main_thread
 from kaspr_delta.cli.progress import ProgressOutput, results, show_report, working
 from kaspr_delta.cli.target import Target
-from kaspr_delta.errors import UsageError
+from kaspr_delta.errors import SetupError, UsageError
 
 if TYPE_CHECKING:
     from kaspr_delta.application import Application
     from kaspr_delta.runtime.report import RunReport
+
 
 _PRODUCTS = 40
 _ORDERS = 300
@@ -145,3 +146,22 @@ def _command() -> str:
 
 def _shown(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def bundle_folder(name: str) -> Path:
+    """The folder of an application that comes with this package. Raises SetupError when it is not there."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "bundles" / name, package.parents[1] / "bundles" / name):
+        if folder.is_dir():
+            return folder
+    raise SetupError(f"the example application {name!r} is not part of this installation: clone the repository for it")
+
+
+def data_generator(bundle: Path) -> Any:
+    """The application's own data generator, a module beside its manifests. Raises SetupError without one."""
+    spec = importlib.util.spec_from_file_location("order_system_data", bundle / "generate.py")
+    if spec is None or spec.loader is None:
+        raise SetupError(f"{bundle} has no generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,10 +1,10 @@
-"""``kaspr-delta apply``, ``get`` and ``describe``: applied resources, in the manner of kubectl."""
+"""``kaspr-delta apply``, ``get``, ``describe`` and ``delete``: applied resources, in the manner of kubectl."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,10 +14,9 @@ import typer
 from kaspr_delta.cli.completion import complete_kind, complete_name
 from kaspr_delta.cli.progress import console, note
 from kaspr_delta.cli.target import Target
-from kaspr_delta.cli.topics import NAMES, count_text, topic_lines, topics_in
 from kaspr_delta.control.kubectl import age, columns, described, yaml_text
 from kaspr_delta.errors import NotFoundError
-from kaspr_delta.plan.definition.waiting import what_for
+from kaspr_delta.plan.definition.waiting import in_words, what_for
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.kinds import KINDS_BY_COMMAND, kind_called, short_kind
 from kaspr_delta.spec.limits import LONGEST_FILE
@@ -25,9 +24,13 @@ from kaspr_delta.spec.loader import LoadedManifests, load_bytes, load_path
 
 if TYPE_CHECKING:
     from kaspr_delta.control.events import Event
+    from kaspr_delta.control.figures import Figures
     from kaspr_delta.control.resource_status import ResourceStatus
+    from kaspr_delta.plan.definition.application import Plan
+
 
 _EVENTS = {"event", "events", "ev"}
+_TOPICS = {"topic", "topics", "ktopic", "ktopics"}
 
 
 class ResourceOutput(str, Enum):
@@ -99,30 +102,29 @@ def get(
         kaspr-delta get all
         kaspr-delta get ktable orders -o yaml
     """
+    from kaspr_delta.control.figures import plan_and_figures
     from kaspr_delta.control.resource_status import resource_statuses
     from kaspr_delta.runtime.applying import applied_registry
-    from kaspr_delta.runtime.facts import plan_and_facts
 
     registry = applied_registry(target.location, target.app)
     if kinds.lower() in _EVENTS:
-        _print_events(sorted(registry.events()), output)
+        events = registry.events()
+        _print(_list_of([_event_as_json(event) for event in events]), _event_lines(events), output)
         return
-    if kinds.lower() in NAMES:
-        _print_topics(topics_in(*plan_and_facts(registry), name), name, output)
+    documents = registry.documents()
+    plan, figures = plan_and_figures(registry, documents)
+    if kinds.lower() in _TOPICS:
+        topics = _topics_in(plan, figures, name)
+        _print({"items": topics} if name is None else topics[0], _topic_lines(topics), output)
         return
-    everything = list(resource_statuses(registry.documents(), *plan_and_facts(registry)))
+    everything = list(resource_statuses(documents, plan, figures))
     wanted = KINDS_BY_COMMAND if kinds == "all" else tuple(kind_called(kind) for kind in kinds.split(","))
     chosen = [one for kind in wanted for one in everything if one.document.kind == kind]
     if name is not None:
         chosen = [_named(chosen, wanted[0], name)]
-    if output in {ResourceOutput.JSON, ResourceOutput.YAML}:
-        plain = [one.resource for one in chosen]
-        _print_plain(plain[0] if name is not None else _list_of(plain), output)
-    elif not chosen:
-        console().print("No resources found", markup=False)
-    else:
-        blocks = (_table(chosen, kind, wide=output is not None, prefixed=len(wanted) > 1) for kind in wanted)
-        typer.echo("\n\n".join(filter(None, blocks)))
+    plain = [one.resource for one in chosen]
+    blocks = (_table(chosen, kind, wide=output is not None, prefixed=len(wanted) > 1) for kind in wanted)
+    _print(_list_of(plain) if name is None else plain[0], "\n\n".join(filter(None, blocks)), output)
 
 
 def describe(
@@ -138,17 +140,19 @@ def describe(
 
         kaspr-delta describe kjoin orders-products-join
     """
+    from kaspr_delta.control.figures import plan_and_figures
     from kaspr_delta.control.resource_status import events_of, resource_statuses
     from kaspr_delta.runtime.applying import applied_registry
-    from kaspr_delta.runtime.facts import plan_and_facts
 
     registry = applied_registry(target.location, target.app)
-    if kind.lower() in NAMES:
-        (topic,) = topics_in(*plan_and_facts(registry), name)
+    documents = registry.documents()
+    plan, figures = plan_and_figures(registry, documents)
+    if kind.lower() in _TOPICS:
+        (topic,) = _topics_in(plan, figures, name)
         typer.echo("\n".join(described(topic)))
         return
     full = kind_called(kind)
-    everything = resource_statuses(registry.documents(), *plan_and_facts(registry))
+    everything = resource_statuses(documents, plan, figures)
     one = _named([one for one in everything if one.document.kind == full], full, name)
     resource = one.resource
     metadata = resource.pop("metadata")
@@ -166,6 +170,46 @@ def describe(
             typer.echo(f"  {line}")
 
 
+def delete(
+    target: Target,
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="A kind, called as with kubectl: table, kjoin, kaspragents …", autocompletion=complete_kind
+        ),
+    ],
+    name: Annotated[str, typer.Argument(help="The resource's name.", autocompletion=complete_name)],
+    purge: Annotated[bool, typer.Option("--purge", help="Delete its tables and state as well, for good.")] = False,  # noqa: FBT002
+) -> None:
+    """Remove a resource from the applied application; its manifest file stays.
+
+    Resources that need it wait from then on: each is printed. A running `run --continuous` or `serve` stops using it
+    within seconds. Its data stay, and are used again if it is applied again; --purge deletes them too.
+
+    For example:
+
+        kaspr-delta delete join orders-products-join
+        kaspr-delta delete ktable products --purge
+    """
+    from kaspr_delta.control.registry import without
+    from kaspr_delta.control.resource_status import newly_waiting
+    from kaspr_delta.runtime.applying import applied_registry
+
+    full = kind_called(kind)
+    registry = applied_registry(target.location, target.app)
+    if purge:
+        before = registry.documents()
+        target.open().delete(kind, name, purge=True)
+        after = registry.documents()
+    else:
+        before, after = registry.change(lambda before: without(before, full, name))
+    typer.echo(f'{full.lower()}.kaspr.io "{name}" deleted')
+    done = "its data with it" if purge else "its data stay (--purge would delete them too)"
+    console().print(done, markup=False, style="dim")
+    for ref, reason in newly_waiting(registry.plan(before), registry.plan(after)):
+        typer.echo(f"{ref} {in_words(reason)}")
+
+
 def _load(path: Path | None) -> LoadedManifests:
     return load_bytes(sys.stdin.buffer.read(LONGEST_FILE + 1), "standard input") if path is None else load_path(path)
 
@@ -177,39 +221,13 @@ def _named(among: Iterable[ResourceStatus], kind: str, name: str) -> ResourceSta
     return known[name]
 
 
-def _table(chosen: list[ResourceStatus], kind: str, *, wide: bool, prefixed: bool) -> str:
-    rows = [one for one in chosen if one.document.kind == kind]
-    if not rows:
-        return ""
-    shown = {**_COLUMNS[kind == "KasprApp"], **(_WIDE if wide else {})}
-    heading = ("NAME", *shown)
-    prefix = f"{kind.lower()}.kaspr.io/" if prefixed else ""
-    return "\n".join(
-        columns(heading, [(prefix + one.document.name, *(of(one) for of in shown.values())) for one in rows])
-    )
-
-
-_READY: dict[str, Callable[[ResourceStatus], str]] = {"READY": lambda one: str(one.ready)}
-_AGE: dict[str, Callable[[ResourceStatus], str]] = {"AGE": lambda one: age(one.document.created)}
-# Columns of applications (True), and of all other kinds (False).
-_COLUMNS: dict[bool, dict[str, Callable[[ResourceStatus], str]]] = {
-    True: {"VERSION": lambda one: str(one.status["kasprVersion"]), **_READY, **_AGE},
-    False: {**_READY, "ROWS": lambda one: count_text(one.rows), "LAG": lambda one: count_text(one.lag), **_AGE},
-}
-_WIDE: dict[str, Callable[[ResourceStatus], str]] = {
-    "APP": lambda one: one.application,
-    "DELTA NAME": lambda one: one.keeps or "<none>",
-    "GENERATION": lambda one: str(one.document.generation),
-    "HASH": lambda one: str(one.status["hash"]),
-    "WAITS FOR": lambda one: what_for(one.waits) or "<none>",
-}
-
-
-def _print_topics(topics: list[dict[str, Any]], name: str | None, output: ResourceOutput | None) -> None:
-    if output in {ResourceOutput.JSON, ResourceOutput.YAML}:
-        _print_plain(topics[0] if name is not None else {"items": topics}, output)
-    elif topics:
-        typer.echo(topic_lines(topics))
+def _print(plain: dict[str, Any], lines: str, output: ResourceOutput | None) -> None:
+    if output is ResourceOutput.YAML:
+        typer.echo(yaml_text(plain).rstrip())
+    elif output is ResourceOutput.JSON:
+        typer.echo(json.dumps(plain, indent=2))
+    elif lines:
+        typer.echo(lines)
     else:
         console().print("No resources found", markup=False)
 
@@ -218,27 +236,87 @@ def _list_of(items: list[dict[str, Any]]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
-def _print_plain(shown: dict[str, Any], output: ResourceOutput | None) -> None:
-    typer.echo(yaml_text(shown).rstrip() if output is ResourceOutput.YAML else json.dumps(shown, indent=2))
+def _lines(rows: Sequence[Mapping[str, str]]) -> str:
+    """A table of rows with the same headings."""
+    return "\n".join(columns(tuple(rows[0]), [tuple(row.values()) for row in rows])) if rows else ""
 
 
-def _print_events(events: list[Event], output: ResourceOutput | None) -> None:
-    if output in {ResourceOutput.JSON, ResourceOutput.YAML}:
-        plain = [
-            {
-                "type": event.type,
-                "reason": event.reason,
-                "involvedObject": {"kind": event.kind, "name": event.name},
-                "message": event.message,
-                "lastTimestamp": f"{event.at:%Y-%m-%dT%H:%M:%SZ}",
-            }
-            for event in events
-        ]
-        _print_plain(_list_of(plain), output)
-        return
-    rows = [
-        (age(event.at), event.type, event.reason, f"{event.kind.lower()}/{event.name}", event.message)
-        for event in events
+def _table(chosen: list[ResourceStatus], kind: str, *, wide: bool, prefixed: bool) -> str:
+    prefix = f"{kind.lower()}.kaspr.io/" if prefixed else ""
+    shown = (one for one in chosen if one.document.kind == kind)
+    return _lines([{"NAME": prefix + one.document.name, **_cells(one, wide=wide)} for one in shown])
+
+
+def _cells(one: ResourceStatus, *, wide: bool) -> dict[str, str]:
+    ready, since = {"READY": str(one.ready)}, {"AGE": age(one.document.created)}
+    if one.document.kind == "KasprApp":
+        cells = {"VERSION": str(one.status["kasprVersion"]), **ready, **since}
+    else:
+        cells = {**ready, "ROWS": _count_text(one.rows), "LAG": _count_text(one.lag), **since}
+    if wide:
+        cells |= {
+            "APP": one.application,
+            "DELTA NAME": one.keeps or "<none>",
+            "GENERATION": str(one.document.generation),
+            "HASH": str(one.status["hash"]),
+            "WAITS FOR": what_for(one.waits) or "<none>",
+        }
+    return cells
+
+
+def _event_as_json(event: Event) -> dict[str, Any]:
+    return {
+        "type": event.type,
+        "reason": event.reason,
+        "involvedObject": {"kind": event.kind, "name": event.name},
+        "message": event.message,
+        "lastTimestamp": f"{event.at:%Y-%m-%dT%H:%M:%SZ}",
+    }
+
+
+def _event_lines(events: list[Event]) -> str:
+    objects = (f"{event.kind.lower()}/{event.name}" for event in events)
+    rows = [(age(one.at), one.type, one.reason, at, one.message) for one, at in zip(events, objects, strict=True)]
+    return "\n".join(columns(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows))
+
+
+def _topics_in(plan: Plan | None, figures: Figures, name: str | None = None) -> list[dict[str, Any]]:
+    """The topics of an application, or the one of a name, as plain data. Raises NotFoundError.
+
+    Where a number cannot be read, the reason stands in its place.
+    """
+    topics = () if plan is None else plan.topics
+    if name is not None and name not in {topic.name for topic in topics}:
+        raise NotFoundError.among("topic", name, [topic.name for topic in topics])
+    return [
+        {
+            "name": topic.name,
+            "bound": None if topic.binding is None else topic.binding.text,
+            "records": figures.rows(topic.delta_name),
+            "lag": None if topic.binding is None else figures.lag(topic.ref),
+            "deadLetters": figures.done_of(topic.ref).get("dead_letters"),
+            "partitions": topic.partitions,
+            "deltaName": topic.delta_name,
+        }
+        for topic in topics
+        if name in {None, topic.name}
     ]
-    for line in columns(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows):
-        typer.echo(line)
+
+
+def _topic_lines(topics: list[dict[str, Any]]) -> str:
+    return _lines(
+        [
+            {
+                "NAME": one["name"],
+                "RECORDS": _count_text(one["records"]),
+                "LAG": _count_text(one["lag"]),
+                "BOUND": one["bound"] or "<none>",
+            }
+            for one in topics
+        ]
+    )
+
+
+def _count_text(number: int | str | None) -> str:
+    """A number, or ``unknown`` where a reason stands in its place."""
+    return "" if number is None else "unknown" if isinstance(number, str) else str(number)

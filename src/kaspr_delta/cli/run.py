@@ -1,4 +1,4 @@
-"""``kaspr-delta run``: run an application until it is caught up, or continuously."""
+"""``kaspr-delta run`` and ``rebuild``: run an application, once or continuously, or make state anew."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kaspr_delta.cli.completion import complete_resource
+from kaspr_delta.cli.completion import complete_rebuilt, complete_resource
 from kaspr_delta.cli.interruption import stopped_by_signal
-from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report
+from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report, working
 from kaspr_delta.cli.target import Target
 from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime.versions import Versions
@@ -106,3 +106,31 @@ def _show_waiting(application: Application) -> None:
     for finding in application.plan.findings:
         if finding.severity is Severity.WARNING:
             note(str(finding), style="yellow", event="warning")
+
+
+def rebuild(
+    target: Target,
+    resource: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND/NAME",
+            help="The resource: join/NAME or table/NAME.",
+            autocompletion=complete_rebuilt,
+        ),
+    ],
+) -> None:
+    """Make the state of a join, or of a table made from another resource, anew: by its newest applied definition.
+
+    The new state is computed from the current rows of its sources. A rebuild is needed if a join's extractor, type or
+    tables have changed, or a table's functions, and if unread changes of a source are gone. Readers see one change,
+    with only the rows that differ.
+
+    For example:
+
+        kaspr-delta rebuild join/orders-products-join
+        kaspr-delta rebuild table/orders-per-customer
+    """
+    application = target.open()
+    with working(f"Rebuilding {resource}"):
+        report = application.rebuild(resource)
+    show_report(report, results())

@@ -1,10 +1,10 @@
-"""``kaspr-delta table``: read rows of a table or of a join's result as JSON lines, or load a file into a table."""
+"""``kaspr-delta table`` and ``export``: read rows of a table or of a join's result, or load a file into a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -91,8 +91,8 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
     if action is not TableAction.LOAD and (key or text or number or file_format):
         raise UsageError(f"table {name} {action.value}: --key, --text, --number and --format are for load")
     if action is TableAction.LOAD and argument is not None:
-        options = _Options(tuple(key or ()), tuple(text or ()), tuple(number or ()))
-        _load(target, name, _File(argument, file_format, options))
+        columns = {"key": key or (), "text": text or (), "number": number or ()}
+        _load(target, name, argument, file_format and file_format.value, columns)
         return
     application = target.open()
     if action is TableAction.DUMP:
@@ -117,44 +117,22 @@ def _print(rows: Iterable[tuple[Any, Any]]) -> None:
         typer.echo(json_line({**fields, "value": value}))
 
 
-class _Options(NamedTuple):
-    """The names of columns that a load was given."""
-
-    key: tuple[str, ...]
-    text: tuple[str, ...]
-    number: tuple[str, ...]
-
-
-class _File(NamedTuple):
-    """A file to load."""
-
-    name: str
-    written_as: LoadedFrom | None
-    options: _Options
-
-
-def _load(target: Target, name: str, file: _File) -> None:
+def _load(target: Target, name: str, file: str, written_as: str | None, columns: Mapping[str, Sequence[str]]) -> None:
     """Load rows. A file is read before Spark starts, so that a mistake in it costs no time."""
     from kaspr_delta.api.load import LoadOptions, load_format, read_content, rows_in
 
-    options = LoadOptions.of(*file.options)
-    file_format = load_format(file.name, file.written_as.value if file.written_as else None)
+    options, file_format = LoadOptions.of(**columns), load_format(file, written_as)
     plan = _applied(target)
     content = None
     if plan is not None:
         declared = _declared_table(plan, name)
         if file_format != "delta" and not declared.is_foreign:
-            content = read_content(
-                declared, file.name, rows_in(file.name, file_format), options, json=file_format == "json"
-            )
+            rows = rows_in(file, file_format)
+            content = read_content(declared, file, rows, options, json=file_format == "json")
             for note in content.notes():
                 console().print(note, style="dim", markup=False)
     table = target.open().table(name)
-    if content is None:
-        key, text, number = file.options
-        count = table.load(file.name, key=key, text=text, number=number, file_format=file_format)
-    else:
-        count = table.put_content(content)
+    count = table.load(file, **columns, file_format=file_format) if content is None else table.put_content(content)
     console().print(f"{count} rows loaded into {name}", style="dim", markup=False)
 
 
@@ -207,3 +185,35 @@ def key_of(text: str, *, raw: bool) -> Any:
         return text if raw else parse(text)
     except SerializationError:
         return text
+
+
+class ExportedAs(str, Enum):
+    """The formats of an export."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+def export(
+    target: Target,
+    name: Annotated[
+        str, typer.Argument(help="A table, or a join of tables (its result).", autocompletion=complete_table)
+    ],
+    file: Annotated[str, typer.Argument(help="The file to write; one that is there is replaced.")],
+    file_format: Annotated[ExportedAs | None, typer.Option("--format", help="By default FILE's extension.")] = None,
+) -> None:
+    """Write a table or a join's result to a CSV or Parquet file, with typed columns.
+
+    Parquet has nested columns (key, left, right, timestamp); in CSV their fields are columns: left.quantity,
+    value.price. Rows stand in the order of their keys: numbers by value, then all others by their JSON text. A column
+    whose values are of several types is JSON text. `table NAME load` reads an exported table back; a column whose name
+    ends with `:json` has the values that no plain cell can hold.
+
+    For example:
+
+        kaspr-delta export orders-products-join joined.parquet
+        kaspr-delta export orders orders.csv
+    """
+    handle = handle_of(target.open(), name)
+    count = handle.export(file, file_format.value if file_format else None)
+    console().print(f"{count} rows of {name} in {file}", style="dim", markup=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from kaspr_delta.control.events import Event, Reference, references
 from kaspr_delta.control.registry import Document, manifests, spec_hash
@@ -18,23 +18,8 @@ from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.manifest import Manifest
 from kaspr_delta.version import VERSION
 
-
-class Facts(Protocol):
-    """Counts of an application's tables and runs. None: not counted. Text: the reason why it cannot be read."""
-
-    def rows(self, table: str) -> int | str | None:
-        """The number of rows of a Delta table."""
-
-    def lag(self, ref: ResourceRef) -> int | str | None:
-        """The number of rows and records that a resource has not read yet."""
-
-    @property
-    def rebuilds(self) -> Mapping[ResourceRef, str]:
-        """The resources that need a rebuild, with the reasons, as far as they are known."""
-
-    @property
-    def done(self) -> Mapping[str, Mapping[str, Any]] | str:
-        """By ``kind/name``, sums of its batches (rows_in, rows_out, failures), last_batch and current dead_letters."""
+if TYPE_CHECKING:
+    from kaspr_delta.control.figures import Figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +115,11 @@ def newly_waiting(before: Plan | None, after: Plan | None) -> list[tuple[Resourc
 
 
 def resource_statuses(
-    documents: list[Document], plan: Plan | None, facts: Facts, only: ResourceRef | None = None
+    documents: list[Document], plan: Plan | None, figures: Figures, only: ResourceRef | None = None
 ) -> Iterator[ResourceStatus]:
     """The status of each resource, or only of one, in the order in which they were applied."""
     everything = manifests(documents)
-    declared, rebuilds = plan, facts.rebuilds
+    declared, rebuilds = plan, figures.rebuilds
     plan = None if plan is None else without_waiting(plan, rebuilds)
     waiting = {} if plan is None else dict(plan.waiting)
     for document in documents:
@@ -146,11 +131,10 @@ def resource_statuses(
         if ref.kind == "app" and waiting:
             waits = f"{', '.join(map(str, waiting))} wait"
         keeps = None if plan is None else kept_in(declared or plan, ref)
-        everything_done = facts.done
-        done = {} if isinstance(everything_done, str) else everything_done.get(str(ref), {})
-        read = everything_done if isinstance(everything_done, str) else done.get("rows_in", 0)
+        done = figures.done_of(ref)
+        read = figures.done if isinstance(figures.done, str) else done.get("rows_in", 0)
         runs = plan is not None and ref in plan.runs
-        rows = facts.rows(keeps) if keeps is not None else read if runs else None
+        rows = figures.rows(keeps) if keeps is not None else read if runs else None
         yield ResourceStatus(
             document,
             manifest,
@@ -158,7 +142,7 @@ def resource_statuses(
             waits,
             keeps,
             rows,
-            facts.lag(ref) if runs and not waits and ref.kind != "task" else None,
+            figures.lag(ref) if runs and not waits and ref.kind != "task" else None,
             done,
             "RebuildRequired" if ref in rebuilds else "NotReady",
             _linked(everything) if ref.kind == "app" else {},
