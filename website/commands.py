@@ -8,7 +8,6 @@ import types
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from typer.models import ArgumentInfo, OptionInfo
@@ -36,8 +35,8 @@ class _Parameter:
         """The placeholder of its value: the choices, or a word."""
         if self.info.metavar:
             return self.info.metavar.strip("[]")
-        if isinstance(self.kind, type) and issubclass(self.kind, Enum):
-            return "|".join(choice.value for choice in self.kind)
+        if typing.get_origin(self.kind) is typing.Literal:
+            return "|".join(typing.get_args(self.kind))
         return "" if self.kind is bool else self.name.upper()
 
     @property
@@ -45,7 +44,8 @@ class _Parameter:
         """Its form in a command line."""
         if not self.is_option:
             return self.value if self.default is inspect.Parameter.empty else f"[{self.value}]"
-        names = [name for name in self.info.param_decls or () if name.startswith("-")] or [f"--{self.name}"]
+        declared = (self.info.default, *(self.info.param_decls or ()))  # typer takes the first one as a default
+        names = [name for name in declared if str(name).startswith("-")] or [f"--{self.name}"]
         return f"{', '.join(names)} {self.value}".strip()
 
     @property

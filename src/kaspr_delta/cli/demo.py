@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kaspr_delta.cli.interruption import off_main_thread
-from kaspr_delta.cli.progress import ProgressOutput, results, show_report, working
+from kaspr_delta.cli.progress import results, show_report, working
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import SetupError, UsageError
 
@@ -82,7 +82,7 @@ def _first_wave(application: Application, bundle: Path, out: Console) -> None:
 def _run(application: Application) -> RunReport:
     from kaspr_delta.cli.run_display import shown
 
-    with shown(ProgressOutput.AUTO, keep=False) as listener:
+    with shown("auto", keep=False) as listener:
         return application.run(listener=listener)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Group
@@ -25,20 +24,11 @@ from kaspr_delta.spec.diagnostics import Severity, has_errors
 from kaspr_delta.spec.loader import load_path
 
 
-class PlanOutput(str, Enum):
-    """The forms in which a plan is shown."""
-
-    TABLE = "table"
-    TEXT = "text"
-    JSON = "json"
-    MERMAID = "mermaid"
-
-
 def plan(
     target: Target,
     path: Annotated[Path, typer.Argument(help="A manifest, or a folder of manifests.")],
     output: Annotated[
-        PlanOutput | None,
+        Literal["table", "text", "json", "mermaid"] | None,
         typer.Option(
             "--output",
             "-o",
@@ -62,17 +52,17 @@ def plan(
         raise typer.Exit(1)
     plans = named(plans, target.app)
     screen = results()
-    match output or (PlanOutput.TABLE if screen.is_terminal else PlanOutput.TEXT):
-        case PlanOutput.TABLE:
+    match output or ("table" if screen.is_terminal else "text"):
+        case "table":
             for plan in plans:
                 screen.print(as_table(plan), markup=False)
             _print_warnings(plans)
-        case PlanOutput.TEXT:
+        case "text":
             typer.echo("\n\n".join(as_text(plan) for plan in plans) or "no application")
             _print_warnings(plans)
-        case PlanOutput.JSON:
+        case "json":
             typer.echo(json.dumps({"applications": [as_json(plan) for plan in plans]}, indent=2, ensure_ascii=False))
-        case PlanOutput.MERMAID:
+        case "mermaid":
             typer.echo(as_mermaid(plans))
 
 

@@ -9,8 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from datetime import datetime, timezone
-from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from rich.console import Console
@@ -20,13 +19,8 @@ if TYPE_CHECKING:
     from kaspr_delta.runtime.report import RunReport
 
 
-class ProgressOutput(str, Enum):
-    """The forms in which progress is shown; ``auto`` is live on a terminal and plain elsewhere."""
-
-    AUTO = "auto"
-    LIVE = "live"
-    PLAIN = "plain"
-    JSON = "json"
+ProgressOutput = Literal["auto", "live", "plain", "json"]
+"""The forms in which progress is shown; ``auto`` is live on a terminal and plain elsewhere."""
 
 
 _FILE_WIDTH = 120

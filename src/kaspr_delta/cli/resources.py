@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -33,12 +32,8 @@ _EVENTS = {"event", "events", "ev"}
 _TOPICS = {"topic", "topics", "ktopic", "ktopics"}
 
 
-class ResourceOutput(str, Enum):
-    """The forms in which resources are shown."""
-
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
+ResourceOutput = Literal["wide", "json", "yaml"]
+"""The forms in which resources are shown."""
 
 
 def apply(
@@ -222,9 +217,9 @@ def _named(among: Iterable[ResourceStatus], kind: str, name: str) -> ResourceSta
 
 
 def _print(plain: dict[str, Any], lines: str, output: ResourceOutput | None) -> None:
-    if output is ResourceOutput.YAML:
+    if output == "yaml":
         typer.echo(yaml_text(plain).rstrip())
-    elif output is ResourceOutput.JSON:
+    elif output == "json":
         typer.echo(json.dumps(plain, indent=2))
     elif lines:
         typer.echo(lines)

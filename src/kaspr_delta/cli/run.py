@@ -39,7 +39,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
         typer.Option(
             help="A live table, plain lines, or JSON lines for a log; auto is live on a terminal, else plain."
         ),
-    ] = ProgressOutput.AUTO,
+    ] = "auto",
 ) -> None:
     """Run joins, agents and made tables until everything is caught up, or, with --continuous, until stopped.
 
@@ -59,7 +59,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta run --continuous --every 1s --progress json 2>run.log
     """
     interval("--every", every)  # report a mistake before Spark is started
-    if progress is ProgressOutput.JSON:
+    if progress == "json":
         log_as_json()
     application = target.open(path)
     _show_versions(application)

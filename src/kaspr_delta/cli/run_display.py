@@ -40,9 +40,9 @@ _STYLES = {"runs": "cyan", "caught up": "green", "failed": "bold red"}
 def shown(output: ProgressOutput, *, keep: bool) -> Iterator[Listener]:
     """The listener that shows a run. With ``keep`` the table on a terminal stays when the run has ended."""
     screen = console()
-    if output is ProgressOutput.JSON:
+    if output == "json":
         yield Lines(as_json=True)
-    elif output is ProgressOutput.LIVE or (output is ProgressOutput.AUTO and screen.is_terminal):
+    elif output == "live" or (output == "auto" and screen.is_terminal):
         board = Board()
         with _live(board, screen, keep=keep):
             yield board

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timezone
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.table import Table
@@ -20,19 +19,15 @@ if TYPE_CHECKING:
     from kaspr_delta.runtime.report import Status
 
 
-class StatusOutput(str, Enum):
-    """The forms in which a status is shown."""
-
-    TEXT = "text"
-    WIDE = "wide"
-    JSON = "json"
+StatusOutput = Literal["text", "wide", "json"]
+"""The forms in which a status is shown."""
 
 
 def status(
     target: Target,
     output: Annotated[
         StatusOutput, typer.Option("--output", "-o", help="Tables, more of them, or one JSON object.")
-    ] = (StatusOutput.TEXT),
+    ] = "text",
     deployed: TargetOption = None,
     profile: ProfileOption = None,
     runs: RunsOption = 3,
@@ -64,13 +59,13 @@ def status(
         _show_target(Workspace.connect(profile).jobs(deployed, target.app, runs=runs), output)
         return
     found = target.open().status()
-    if output is StatusOutput.JSON:
+    if output == "json":
         typer.echo(json_line(found.plain))
         return
     screen = results()
     for table in _tables(found):
         screen.print(table)
-    if output is StatusOutput.WIDE:
+    if output == "wide":
         screen.print(Table.grid())
         screen.print(last_batches(found))
         if found.native_failures:
@@ -79,7 +74,7 @@ def status(
 
 
 def _show_target(jobs: tuple[DeployedJob, ...], output: StatusOutput) -> None:
-    if output is StatusOutput.JSON:
+    if output == "json":
         typer.echo(json_line(jobs_as_json(jobs)))
     else:
         show_jobs(jobs)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -24,30 +23,14 @@ if TYPE_CHECKING:
     from kaspr_delta.plan.definition.resources import TablePlan
 
 
-class LoadedFrom(str, Enum):
-    """The formats of what is loaded."""
-
-    JSON = "json"
-    CSV = "csv"
-    TSV = "tsv"
-    PARQUET = "parquet"
-    DELTA = "delta"
-
-
-class TableAction(str, Enum):
-    """The actions on a table."""
-
-    GET = "get"
-    DUMP = "dump"
-    LOAD = "load"
-
-
 def table(  # noqa: PLR0913, PLR0917  one parameter an option
     target: Target,
     name: Annotated[
         str, typer.Argument(help="A table, or a join of tables (its result).", autocompletion=complete_table)
     ],
-    action: Annotated[TableAction, typer.Argument(help="One row, all rows, or write the rows of a file.")],
+    action: Annotated[
+        Literal["get", "dump", "load"], typer.Argument(help="One row, all rows, or write the rows of a file.")
+    ],
     argument: Annotated[str | None, typer.Argument(metavar="[KEY|FILE]", help="The key, or the file to load.")] = None,
     key: Annotated[
         list[str] | None,
@@ -64,7 +47,8 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
         typer.Option("--number", metavar="COLUMN", help="load: a column that must hold numbers."),
     ] = None,
     file_format: Annotated[
-        LoadedFrom | None, typer.Option("--format", help="load: by default the extension of FILE, else json.")
+        Literal["json", "csv", "tsv", "parquet", "delta"] | None,
+        typer.Option("--format", help="load: by default the extension of FILE, else json."),
     ] = None,
 ) -> None:
     """Read or write a table: rows are JSON lines with key and value.
@@ -85,17 +69,17 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta table products load products.jsonl
         kaspr-delta table products load products.csv --key sku
     """
-    if (argument is None) != (action is TableAction.DUMP):
-        expected = {TableAction.GET: "a key", TableAction.LOAD: "a file", TableAction.DUMP: "nothing more"}[action]
-        raise UsageError(f"table {name} {action.value}: expected {expected} after it")
-    if action is not TableAction.LOAD and (key or text or number or file_format):
-        raise UsageError(f"table {name} {action.value}: --key, --text, --number and --format are for load")
-    if action is TableAction.LOAD and argument is not None:
+    if (argument is None) != (action == "dump"):
+        expected = {"get": "a key", "load": "a file", "dump": "nothing more"}[action]
+        raise UsageError(f"table {name} {action}: expected {expected} after it")
+    if action != "load" and (key or text or number or file_format):
+        raise UsageError(f"table {name} {action}: --key, --text, --number and --format are for load")
+    if action == "load" and argument is not None:
         columns = {"key": key or (), "text": text or (), "number": number or ()}
-        _load(target, name, argument, file_format and file_format.value, columns)
+        _load(target, name, argument, file_format, columns)
         return
     application = target.open()
-    if action is TableAction.DUMP:
+    if action == "dump":
         _print(handle_of(application, name).rows())
     else:
         _get(application, name, argument or "")
@@ -187,20 +171,15 @@ def key_of(text: str, *, raw: bool) -> Any:
         return text
 
 
-class ExportedAs(str, Enum):
-    """The formats of an export."""
-
-    CSV = "csv"
-    PARQUET = "parquet"
-
-
 def export(
     target: Target,
     name: Annotated[
         str, typer.Argument(help="A table, or a join of tables (its result).", autocompletion=complete_table)
     ],
     file: Annotated[str, typer.Argument(help="The file to write; one that is there is replaced.")],
-    file_format: Annotated[ExportedAs | None, typer.Option("--format", help="By default FILE's extension.")] = None,
+    file_format: Annotated[
+        Literal["csv", "parquet"] | None, typer.Option("--format", help="By default FILE's extension.")
+    ] = None,
 ) -> None:
     """Write a table or a join's result to a CSV or Parquet file, with typed columns.
 
@@ -215,5 +194,5 @@ def export(
         kaspr-delta export orders orders.csv
     """
     handle = handle_of(target.open(), name)
-    count = handle.export(file, file_format.value if file_format else None)
+    count = handle.export(file, file_format)
     console().print(f"{count} rows of {name} in {file}", style="dim", markup=False)
