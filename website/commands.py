@@ -44,8 +44,8 @@ class _Parameter:
         """Its form in a command line."""
         if not self.is_option:
             return self.value if self.default is inspect.Parameter.empty else f"[{self.value}]"
-        declared = (self.info.default, *(self.info.param_decls or ()))  # typer takes the first one as a default
-        names = [name for name in declared if str(name).startswith("-")] or [f"--{self.name}"]
+        declared = map(str, (self.info.default, *(self.info.param_decls or ())))  # typer takes the first as a default
+        names = [name for name in declared if name.startswith("-")] or [f"--{self.name.replace('_', '-')}"]
         return f"{', '.join(names)} {self.value}".strip()
 
     @property

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
@@ -76,6 +76,16 @@ def working(what: str) -> Iterator[None]:
     note(f"{what}: {time.monotonic() - started:.1f} s")
 
 
+def table_of(texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    """An empty table with columns of texts, and then of numbers. A text is never cut."""
+    table = Table(box=None, header_style="bold")
+    for heading in texts:
+        table.add_column(heading, overflow="fold")
+    for heading in numbers:
+        table.add_column(heading, justify="right")
+    return table
+
+
 def show_report(report: RunReport, screen: Console) -> None:
     """Print the report of a run, one line a resource."""
     if logs_json():
@@ -94,10 +104,7 @@ def show_report(report: RunReport, screen: Console) -> None:
     if not report.resources:
         screen.print("nothing to do: everything is caught up")
         return
-    table = Table(box=None, header_style="bold")
-    table.add_column("resource", no_wrap=True)
-    for heading in ("batches", "rows in", "rows out", "dead letters", "seconds"):
-        table.add_column(heading, justify="right")
+    table = table_of(("resource",), ("batches", "rows in", "rows out", "dead letters", "seconds"))
     for name, done in sorted(report.resources.items()):
         letters = f"[red]{done.dead_letters}[/red]" if done.dead_letters else "0"
         counted = (str(done.batches), str(done.rows_in), str(done.rows_out), letters)

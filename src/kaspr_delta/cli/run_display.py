@@ -29,8 +29,6 @@ from kaspr_delta.runtime.run_events import (
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from kaspr_delta.engine.batch.progress import BatchReport
 
 _STYLES = {"runs": "cyan", "caught up": "green", "failed": "bold red"}
@@ -44,10 +42,11 @@ def shown(output: ProgressOutput, *, keep: bool) -> Iterator[Listener]:
         yield Lines(as_json=True)
     elif output == "live" or (output == "auto" and screen.is_terminal):
         board = Board()
-        with _live(board, screen, keep=keep):
+        # The table is drawn four times a second: nothing here waits for Spark.
+        with Live(get_renderable=board.table, console=screen, refresh_per_second=4, transient=not keep):
             yield board
     else:
-        yield Lines(as_json=False)
+        yield Lines()
 
 
 @dataclass
@@ -85,7 +84,7 @@ class Tally:
 
 @dataclass
 class Tallies:
-    """Those of all resources; fed from several threads."""
+    """The progress of all resources; fed from several threads."""
 
     resources: dict[str, Tally] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -98,14 +97,11 @@ class Tallies:
             return tally
 
 
-@dataclass
-class Board:
+class Board(Tallies):
     """The table on a terminal."""
 
-    tallies: Tallies = field(default_factory=Tallies)
-
     def __call__(self, event: RunEvent) -> None:
-        self.tallies.take(event)
+        self.take(event)
 
     def table(self) -> Table:
         """The progress of all resources."""
@@ -114,8 +110,8 @@ class Board:
             table.add_column(heading, no_wrap=True)
         for heading in ("batches", "in", "out", "dead", "lag", "s/batch"):
             table.add_column(heading, justify="right", no_wrap=True)
-        with self.tallies.lock:
-            for name, one in self.tallies.resources.items():
+        with self.lock:
+            for name, one in self.resources.items():
                 table.add_row(
                     name,
                     Text(one.state, _STYLES.get(one.state, "")),
@@ -128,15 +124,14 @@ class Board:
 
 
 @dataclass
-class Lines:
+class Lines(Tallies):
     """A line for every batch, and for each other event that is shown."""
 
-    as_json: bool
-    tallies: Tallies = field(default_factory=Tallies)
+    as_json: bool = False
 
     def __call__(self, event: RunEvent) -> None:
-        before = self.tallies.resources.get(str(event.resource), Tally()).lag
-        lag = self.tallies.take(event).lag
+        before = self.resources.get(str(event.resource), Tally()).lag
+        lag = self.take(event).lag
         with contextlib.suppress(OSError):  # a closed log does not stop the run
             self._tell(event, before, lag)
 
@@ -192,8 +187,3 @@ class Lines:
         behind = f", lag {lag}" if lag else ""
         did = f"{report.rows_in} rows in, {report.rows_out} out{letters}{behind}, {report.seconds:.1f} s"
         note(f"  {event.resource}: {did}")
-
-
-def _live(board: Board, screen: Console, *, keep: bool) -> Live:
-    # The table is drawn four times a second: nothing here waits for Spark.
-    return Live(get_renderable=board.table, console=screen, refresh_per_second=4, transient=not keep)

@@ -10,10 +10,10 @@ import typer
 from rich.table import Table
 
 from kaspr_delta.cli.deployed import ProfileOption, RunsOption, TargetOption, jobs_as_json, show_jobs
-from kaspr_delta.cli.progress import results
+from kaspr_delta.cli.progress import results, table_of
 from kaspr_delta.cli.target import Target
 from kaspr_delta.serde.json_lines import json_line
-from kaspr_delta.workspace import DeployedJob, Workspace
+from kaspr_delta.workspace import Workspace
 
 if TYPE_CHECKING:
     from kaspr_delta.runtime.report import Status
@@ -56,7 +56,11 @@ def status(
         kaspr-delta status --target prod
     """
     if deployed is not None:
-        _show_target(Workspace.connect(profile).jobs(deployed, target.app, runs=runs), output)
+        jobs = Workspace.connect(profile).jobs(deployed, target.app, runs=runs)
+        if output == "json":
+            typer.echo(json_line(jobs_as_json(jobs)))
+        else:
+            show_jobs(jobs)
         return
     found = target.open().status()
     if output == "json":
@@ -73,22 +77,15 @@ def status(
             screen.print(failures_of_delta_rs(found))
 
 
-def _show_target(jobs: tuple[DeployedJob, ...], output: StatusOutput) -> None:
-    if output == "json":
-        typer.echo(json_line(jobs_as_json(jobs)))
-    else:
-        show_jobs(jobs)
-
-
 def _tables(found: Status) -> Sequence[Table]:
-    resources = _table(("resource", "state"), ("rows in", "rows out", "dead letters", "last batch (UTC)"))
+    resources = table_of(("resource", "state"), ("rows in", "rows out", "dead letters", "last batch (UTC)"))
     for one in found.resources:
         last = "" if one.last_batch is None else f"{one.last_batch.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S}"
         letters = f"[red]{one.dead_letters}[/red]" if one.dead_letters else "0"
         resources.add_row(str(one.resource), one.state, str(one.rows_in), str(one.rows_out), letters, last)
     if not found.metrics:
         return [resources]
-    counters = _table(("counter", "of"), ("value",))
+    counters = table_of(("counter", "of"), ("value",))
     for metric in found.metrics:
         counters.add_row(metric.name, ", ".join(metric.labels.values()), str(metric.value))
     return [resources, Table.grid(), counters]
@@ -100,7 +97,7 @@ def last_batches(found: Status) -> Table:
 
     merges = ("rows merged", "rows copied", "files rewritten")
     steps = tuple(f"{step} (s)" for step in STEPS)
-    table = _table(("last batch of",), ("rows in", "rows out", *merges, *steps, "all (s)"))
+    table = table_of(("last batch of",), ("rows in", "rows out", *merges, *steps, "all (s)"))
     for one in found.resources:
         if one.last is not None:
             last = one.last
@@ -115,16 +112,7 @@ def last_batches(found: Status) -> Table:
 
 def failures_of_delta_rs(found: Status) -> Table:
     """Operations that delta-rs failed to do and Spark did instead, by table and cause."""
-    table = _table(("delta-rs failed at", "of table", "with"), ("times",))
+    table = table_of(("delta-rs failed at", "of table", "with"), ("times",))
     for failure, times in found.native_failures.items():
         table.add_row(failure.operation, failure.table, failure.cause, str(times))
-    return table
-
-
-def _table(texts: Sequence[str], numbers: Sequence[str]) -> Table:
-    table = Table(box=None, header_style="bold")
-    for heading in texts:
-        table.add_column(heading, overflow="fold")
-    for heading in numbers:
-        table.add_column(heading, justify="right")
     return table

@@ -40,6 +40,14 @@ class Failures:
             self.errors[ref] = self._account_of(ref, error)
             self.listener(Failed(ref, self.errors[ref]))
 
+    @contextmanager
+    def noting(self, ref: ResourceRef) -> Iterator[None]:
+        """Note that a resource failed if the block raises: the others go on, and all failures are raised at the end."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001
+            self.note(ref, error)
+
     @property
     def rebuilds(self) -> dict[ResourceRef, str]:
         """The resources that need a rebuild, with the reasons."""

@@ -10,72 +10,62 @@ from kaspr_delta.engine.batch.progress import BatchReport
 from kaspr_delta.plan.definition.resources import ResourceRef
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+@dataclass(frozen=True)
+class RunEvent:
+    """An event of one resource. Events come from several threads at the same time."""
+
+    resource: ResourceRef
+
+
+class Started(RunEvent):
     """A resource starts to look for new rows."""
 
-    resource: ResourceRef
 
-
-@dataclass(frozen=True, slots=True)
-class BatchDone:
+@dataclass(frozen=True)
+class BatchDone(RunEvent):
     """A resource has committed and folded a batch."""
 
-    resource: ResourceRef
     report: BatchReport
 
 
-@dataclass(frozen=True, slots=True)
-class LagSeen:
+@dataclass(frozen=True)
+class LagSeen(RunEvent):
     """The number of rows and records that a resource has not read yet."""
 
-    resource: ResourceRef
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class CaughtUp:
+class CaughtUp(RunEvent):
     """A resource has processed all rows that were there when it started."""
 
-    resource: ResourceRef
 
-
-@dataclass(frozen=True, slots=True)
-class Waits:
+@dataclass(frozen=True)
+class Waits(RunEvent):
     """A resource cannot go on with the applied manifests, or with its tables in their present form."""
 
-    resource: ResourceRef
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+@dataclass(frozen=True)
+class Failed(RunEvent):
     """A resource has stopped; the others go on."""
 
-    resource: ResourceRef
     error: Exception
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnsChanged:
+class ColumnsChanged(RunEvent):
     """Columns were added or moved in a table that a resource reads. It goes on, with columns matched by name."""
 
-    resource: ResourceRef
 
-
-@dataclass(frozen=True, slots=True)
-class GapFilled:
+@dataclass(frozen=True)
+class GapFilled(RunEvent):
     """A resource goes on although changes that it had not read are gone from the change feed.
 
     ``rebuilt``: its state was rebuilt. Otherwise it has read the rows of its topic, and nothing is missing.
     """
 
-    resource: ResourceRef
     rebuilt: bool
 
-
-RunEvent: TypeAlias = Started | BatchDone | LagSeen | CaughtUp | ColumnsChanged | GapFilled | Waits | Failed
-"""Events come from several threads at the same time."""
 
 Listener: TypeAlias = Callable[[RunEvent], None]
 

@@ -23,7 +23,7 @@ from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.runtime.failures import Failures, disk_errors_explained
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import run_of
-from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, RunEvent, Started, Waits, ignore_event
+from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, Waits, ignore_event
 from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Streams
 from kaspr_delta.runtime.table_groups import TableGroups
@@ -146,7 +146,6 @@ class Runner:
     ) -> None:
         """Run streams that do not end by themselves."""
         with Streams(self.spark, self._runs, self._failures, every, self.listener) as streams:
-            self._tell(Started, refs)
             streams.start(refs)
             self._watch(streams, refs, stop, changed)
         streams.note_failures()
@@ -225,7 +224,6 @@ class Runner:
             self._table_groups.held(refs),
             Streams(self.spark, self._runs, self._failures, None, self.listener) as streams,
         ):
-            self._tell(Started, refs)
             streams.start(refs)
             rows = sum(self._attempted(ref, lambda ref: self._processed(streams, ref)) for ref in refs)
         if self._stop.is_set():  # some queries may have failed without being awaited
@@ -241,18 +239,12 @@ class Runner:
         """Let a resource do some work. Returns the number of rows. If it fails, the others go on."""
         if ref in self._failures or self._stop.is_set():
             return 0
-        try:
+        rows = 0
+        with self._failures.noting(ref):
             rows = work(ref)
-        except Exception as error:  # noqa: BLE001  all failures are raised at the end
-            self._failures.note(ref, error)
-            return 0
-        if not self._stop.is_set():
+        if ref not in self._failures and not self._stop.is_set():
             self.listener(CaughtUp(ref))
         return rows
-
-    def _tell(self, event: Callable[[ResourceRef], RunEvent], refs: Iterable[ResourceRef]) -> None:
-        for ref in refs:
-            self.listener(event(ref))
 
     def _processed_late(self, ref: ResourceRef) -> int:
         """Process rows that are held back for later ones: none will come in this run. Returns the number of rows."""
@@ -284,10 +276,8 @@ class Runner:
                 held.enter_context(self.delta.namespace.resource_lock(str(ref))) for ref in self._to_lock(refs)
             ]
             for ref in refs:
-                try:
+                with self._failures.noting(ref):
                     self._runs[ref] = self._run_of(ref)
-                except Exception as error:  # noqa: BLE001 - the others go on, and all failures are raised at the end
-                    self._failures.note(ref, error)
             folded = folded_batches(self.delta, self.spark)
             work: list[Callable[[], None]] = [partial(self._recover, ref, folded) for ref in self._runs]
             work += [partial(forget_old, self.delta, self.spark), self._remove_old]
@@ -306,10 +296,8 @@ class Runner:
         return run
 
     def _recover(self, ref: ResourceRef, folded: dict[str, dict[str, int]]) -> None:
-        try:
+        with self._failures.noting(ref):
             self._runs[ref].recovery.recover(self.spark, folded)
-        except Exception as error:  # noqa: BLE001 - the others go on, and all failures are raised at the end
-            self._failures.note(ref, error)
 
     def _to_lock(self, refs: Sequence[ResourceRef]) -> list[ResourceRef]:
         """The resources to lock, and, if locks do not bind other processes, those that share tables with them."""

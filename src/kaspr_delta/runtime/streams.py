@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.failures import Failures
 from kaspr_delta.runtime.query_lag import lag_of
-from kaspr_delta.runtime.run_events import ColumnsChanged, GapFilled, LagSeen, Listener, ignore_event
+from kaspr_delta.runtime.run_events import ColumnsChanged, GapFilled, LagSeen, Listener, Started, ignore_event
 from kaspr_delta.storage.native.log_files import rows_changed_after
 
 if TYPE_CHECKING:
@@ -51,16 +51,17 @@ class Streams:
             _stop_after_batch(query)
         for ref in self.queries:
             if ref not in self.failures:
-                self._settle(ref)
+                with self.failures.noting(ref):
+                    self.runs[ref].runner.fold_waiting(self.spark)
 
-    def start(self, refs: Iterable[ResourceRef]) -> None:
+    def start(self, refs: Sequence[ResourceRef]) -> None:
         """Start resources that have something to read. One that fails to start does not stop the others."""
         for ref in refs:
-            try:
+            self.listener(Started(ref))
+        for ref in refs:
+            with self.failures.noting(ref):
                 self.runs[ref].recovery.follow_sources(self.spark)
                 self._start(ref)
-            except Exception as error:  # noqa: BLE001  all failures are raised at the end
-                self.failures.note(ref, error)
 
     def await_processed(self, ref: ResourceRef, stop: threading.Event) -> int:
         """Wait until a resource has processed all available rows, or ``stop`` is set. Returns the number of rows.
@@ -153,12 +154,6 @@ class Streams:
         query = self.queries.pop(ref, None)
         if query is not None:
             _stop_after_batch(query)
-
-    def _settle(self, ref: ResourceRef) -> None:
-        try:
-            self.runs[ref].runner.fold_waiting(self.spark)
-        except Exception as error:  # noqa: BLE001  raised with all others
-            self.failures.note(ref, error)
 
     def _start(self, ref: ResourceRef) -> None:
         started = self._started(ref)
