@@ -37,8 +37,7 @@ from kaspr_delta.runtime.resources import create_tables, create_views, remove_da
 from kaspr_delta.runtime.run_events import Listener, Waits, ignore_event
 from kaspr_delta.runtime.runner import Runner
 from kaspr_delta.runtime.session import databricks_session
-from kaspr_delta.runtime.stored_results import StoredResults
-from kaspr_delta.runtime.typed_tables import TypedTables
+from kaspr_delta.runtime.typed_tables import TypedTables, with_stored_results
 from kaspr_delta.settings import warehouse_location
 from kaspr_delta.spec.durations import interval
 from kaspr_delta.spec.kinds import kind_called, short_kind
@@ -423,7 +422,7 @@ class Application:
     def _readable(self, plan: JoinPlan | None, declared: JoinPlan | None) -> tuple[JoinPlan | None, Plan]:
         """A join with the plan by which its results are read. If it waits, they are read as they are stored."""
         if plan is None and declared is not None:
-            stored = StoredResults(self.spark, self.delta, self.declared).join(declared)
+            stored = with_stored_results(self.spark, self.delta, self.declared, declared)
             return (None, self.plan) if stored is None else (stored.join(declared.name), stored)
         return plan, self.plan
 

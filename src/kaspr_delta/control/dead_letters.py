@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Literal
 
-from kaspr_delta.control.letter_records import Origin
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import StreamPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ChannelInput, ResourceRef, TopicInput
@@ -16,6 +16,19 @@ from kaspr_delta.plan.names import topic_table
 from kaspr_delta.spec.patterns import matching
 from kaspr_delta.storage.layout import DEAD_LETTERS
 from kaspr_delta.storage.page_reads import PageReads
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The topic or channel that a letter's record came from. ``table`` holds its records.
+
+    ``is_state``: a channel whose join keeps a result, so that each record is the newest state of its key.
+    """
+
+    kind: Literal["topic", "channel"]
+    name: str
+    table: str
+    is_state: bool = False
 
 
 @dataclass(frozen=True, slots=True)

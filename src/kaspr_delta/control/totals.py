@@ -7,10 +7,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from kaspr_delta.control.batches import after
 from kaspr_delta.control.rebuilds import Query
 from kaspr_delta.engine.streams.event import moment_of
 from kaspr_delta.storage.layout import DEAD_LETTERS, OF_RESOURCES, PROGRESS
@@ -53,11 +53,6 @@ class Totals:
         done |= {"last_batch": row["at"], "last": {name: row[name] for name in _OF_LAST_BATCH}}
         self.counters.setdefault(row["resource"], Counter()).update(json.loads(row["counts"] or "{}"))
 
-    def copy(self) -> Totals:
-        """A copy to which batches can be added."""
-        counters = {name: Counter(counts) for name, counts in self.counters.items()}
-        return Totals({name: dict(done) for name, done in self.resources.items()}, counters, dict(self.last))
-
 
 @dataclass
 class LocalTotals:
@@ -81,7 +76,7 @@ class LocalTotals:
             return self._totals
 
     def _with_new_batches(self) -> Totals:
-        totals = self._totals.copy()  # other threads read the old ones
+        totals = deepcopy(self._totals)  # other threads read the old ones
         columns = ", ".join(dict.fromkeys(("resource", "checkpoint", "batch", "at", *_SUMS.values(), *_OF_LAST_BATCH)))
         new, values = after(totals.last)
         found = f"SELECT {columns} FROM t WHERE {new} AND {OF_RESOURCES} ORDER BY checkpoint, batch"  # noqa: S608
@@ -137,3 +132,28 @@ def dead_letters_by_resource(query: Query) -> dict[str, int]:
 def with_letters(resources: Mapping[str, Mapping[str, Any]], letters: Mapping[str, int]) -> dict[str, dict[str, Any]]:
     """The totals of resources with their present dead letters."""
     return {name: {**done, "dead_letters": letters.get(name, 0)} for name, done in resources.items()}
+
+
+LastBatches = Mapping[str, tuple[str, int]]
+"""By ``kind/name``, checkpoint and number of the last known batch. Later batches of a resource compare greater."""
+
+
+def after(known: LastBatches) -> tuple[str, dict[str, str]]:
+    """The SQL condition for progress rows of later batches than the known ones, and its values.
+
+    By batch number, because the clocks of machines differ and jump.
+
+    >>> after({"join/j": ("c2", 7)})[0]
+    'NOT (resource = {r0} AND (checkpoint < {c0} OR checkpoint = {c0} AND batch <= 7))'
+    """
+    conditions, values = [], dict[str, str]()
+    for n, (resource, (checkpoint, batch)) in enumerate(known.items()):
+        earlier = f"checkpoint < {{c{n}}} OR checkpoint = {{c{n}}} AND batch <= {batch}"
+        conditions.append(f"NOT (resource = {{r{n}}} AND ({earlier}))")
+        values |= {f"r{n}": resource, f"c{n}": checkpoint}
+    return " AND ".join(conditions) or "true", values
+
+
+def last_of(folded: Mapping[str, Mapping[str, int]]) -> LastBatches:
+    """The last batch of each resource (see ``engine.batch.progress.folded_batches``)."""
+    return {resource: max(batches.items()) for resource, batches in folded.items()}

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from kaspr_delta.control.batches import LastBatches, after
-from kaspr_delta.control.totals import Totals
+from kaspr_delta.control.totals import LastBatches, Totals, after
 from kaspr_delta.engine.batch.counters import Metric, as_metrics, native_failures, work_of
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef

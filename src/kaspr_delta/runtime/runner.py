@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from kaspr_delta.control.batches import last_of
+from kaspr_delta.control.totals import last_of
 from kaspr_delta.engine.batch.progress import folded_batches, forget_old
 from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.engine.retention import remove_old

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from pyspark.errors import PySparkException
 
@@ -14,14 +19,15 @@ from kaspr_delta.engine.batch.source_errors import columns_were_added
 from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.failures import Failures
-from kaspr_delta.runtime.query_lag import lag_of
 from kaspr_delta.runtime.run_events import ColumnsChanged, GapFilled, LagSeen, Listener, Started, ignore_event
 from kaspr_delta.storage.native.log_files import rows_changed_after
+from kaspr_delta.storage.stream_checkpoint import Position
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from typing_extensions import Self
+
 
 # Seconds between two checks of a query that is to stop, and of one that runs until all is processed.
 _STOP_POLL, _AWAIT_POLL = 0.1, 1
@@ -130,7 +136,7 @@ class Streams:
             return
         for ref, query in self.queries.items():
             progress = query.lastProgress
-            lag = None if progress is None else lag_of(progress, rows_changed_after)
+            lag = None if progress is None else lag_of(progress)
             if lag is not None:
                 self.listener(LagSeen(ref, lag))
 
@@ -192,3 +198,34 @@ def _batch_of(query: StreamingQuery) -> int | None:
     """The id of the last batch that ended; None before the first."""
     last = query.lastProgress
     return None if last is None else int(last["batchId"])
+
+
+def lag_of(progress: Mapping[str, Any]) -> int | None:
+    """The rows and records of all sources that a query had not read yet by its last progress; None if unknown."""
+    behind = [_behind(source) for source in progress["sources"]]
+    known = [rows for rows in behind if rows is not None]
+    return sum(known) if len(known) == len(behind) else None
+
+
+def _behind(source: Mapping[str, Any]) -> int | None:
+    folder, position = _folder(source["description"]), Position.of(_object(source["endOffset"]))
+    return None if folder is None or position is None else rows_changed_after(folder, position.unread - 1)
+
+
+def _folder(description: str) -> Path | None:
+    """The folder in ``DeltaSource[file:/…/orders]``; None if it is not on this machine."""
+    url = urlsplit(description.partition("[")[2].removesuffix("]"))
+    return Path(unquote(url.path)) if url.scheme == "file" else None
+
+
+def _object(offset: Any) -> Mapping[str, Any]:
+    """An offset as an object; empty if it is none. Spark gives it parsed, as JSON text, or (4.1) as Python's text."""
+    found = _parsed(offset) if isinstance(offset, str) else offset
+    return found if isinstance(found, Mapping) else {}
+
+
+def _parsed(text: str) -> Any:
+    for read in (json.loads, ast.literal_eval):
+        with contextlib.suppress(ValueError, SyntaxError):
+            return read(text)
+    return None

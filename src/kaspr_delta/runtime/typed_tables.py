@@ -5,7 +5,7 @@ They are read once, before anything runs. A resource whose columns do not fit wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,13 @@ from kaspr_delta.control.source_tables import columns_in_folder, does_not_tell, 
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan, StoredTypes, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
+from kaspr_delta.plan.definition.selects import SelectPlan
 from kaspr_delta.plan.definition.typed_tables import changed_columns
 from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.runtime.resources import tables_kept_by
 from kaspr_delta.spec.ddl import Column, Type, columns_of, quoted
+from kaspr_delta.storage.layout import PAIR, WRITTEN_AT
 from kaspr_delta.storage.opening import folder_tables
 from kaspr_delta.storage.tables import Tables
 
@@ -130,3 +132,38 @@ class TypedTables:
             self.delta.add_columns(self.spark, table, added)
             return [".".join(map(quoted, path)) for path, _ in added], []
         return [], problems
+
+
+def with_stored_results(spark: SparkSession, delta: Tables, plan: Plan, join: JoinPlan) -> Plan | None:
+    """The plan in which a join, and its sides, have the columns of its stored results; None without results.
+
+    By it the results of a join that waits can be read, whatever has become of its sources.
+    """
+    for side in (join.left, join.right):
+        below = plan.join(side) if isinstance(side, str) else None
+        if below is not None:  # a result that stands where a table does
+            plan = with_stored_results(spark, delta, plan, below) or plan
+    if not isinstance(join, TableTableJoinPlan):
+        there = delta.exists(spark, join.log)
+        return _with_sides(plan, join, {join.right: None} if isinstance(join.right, str) else {}) if there else None
+    if not delta.exists(spark, join.result):
+        return None
+    columns = delta.columns(spark, join.result)
+    selects = any(column.name == PAIR for column in columns)
+    shown = tuple(column for column in columns if column.name not in {"key", WRITTEN_AT, PAIR})
+    types = TypedTables(spark, delta).stored_types(join)
+    stored = replace(join, select=SelectPlan((), None, shown) if selects else None, stored=types)
+    return _with_sides(plan, stored, {join.left: types[0], join.right: types[1]})
+
+
+def _with_sides(plan: Plan, join: JoinPlan, sides: Mapping[str, Type | None]) -> Plan:
+    tables = (_as_stored(one, sides[one.name]) if one.name in sides else one for one in plan.tables)
+    joins = (join if one.ref == join.ref else one for one in plan.joins)
+    return replace(plan, tables=tuple(tables), joins=tuple(joins))
+
+
+def _as_stored(table: TablePlan, row: Type | None) -> TablePlan:
+    """A side with the columns of its stored rows; None: they are JSON."""
+    if table.typed is None:
+        return table
+    return replace(table, typed=None if row is None else replace(table.typed, columns=row.fields))

@@ -11,8 +11,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.control.dead_letters import Letter
-from kaspr_delta.control.letter_records import Origin
+from kaspr_delta.control.dead_letters import Letter, Origin
 from kaspr_delta.control.retry import LocalDeadLetters
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
