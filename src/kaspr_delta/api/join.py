@@ -106,27 +106,10 @@ class StreamJoinHandle:
         """The results with decoded columns, as in ``ChannelHandle.df``."""
         return self.channel.df
 
-    def get(self, key: Any) -> NoReturn:  # noqa: ARG002  called as of a table
+    def get(self, *_: object, **__: object) -> NoReturn:
         """Raises UsageError: a stream has no value per key."""
-        raise self._no_table()
-
-    def rows(self) -> NoReturn:
-        """Raises UsageError: a stream has no value per key."""
-        raise self._no_table()
-
-    def rows_of(self, key: Any) -> NoReturn:  # noqa: ARG002  called as of a table
-        """Raises UsageError: a stream has no value per key."""
-        raise self._no_table()
-
-    def to_dict(self) -> NoReturn:
-        """Raises UsageError: a stream has no value per key."""
-        raise self._no_table()
-
-    def export(self, path: str, file_format: str | None = None) -> NoReturn:  # noqa: ARG002  called as of a table
-        """Raises UsageError: a stream has no value per key."""
-        raise self._no_table()
-
-    def _no_table(self) -> UsageError:
         name, channel = self.join.name, self.join.channel
         msg = f"join {name!r} gives a stream, which has no current value per key: use records(), or"
-        return UsageError(f"{msg} `kaspr-delta consume {channel}`, or make a table with `from: {{join: {name}}}`")
+        raise UsageError(f"{msg} `kaspr-delta consume {channel}`, or make a table with `from: {{join: {name}}}`")
+
+    rows = rows_of = to_dict = export = get

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,19 +30,11 @@ _COLOURS = {"SUCCESS": "green", "RUNNING": "cyan"}
 
 
 def jobs_as_json(jobs: tuple[DeployedJob, ...]) -> dict[str, Any]:
-    """The jobs and their runs as plain data."""
-    return {
-        "jobs": [
-            {
-                "id": job.id,
-                "name": job.name,
-                "application": job.application,
-                "starts": job.starts,
-                "runs": [_run_as_json(run) for run in job.runs],
-            }
-            for job in jobs
-        ]
-    }
+    """The jobs and their runs as plain data, tasks without their ids."""
+    shown = {"jobs": [asdict(job) for job in jobs]}
+    for task in (task for job in shown["jobs"] for run in job["runs"] for task in run["tasks"]):
+        del task["id"]
+    return shown
 
 
 def show_jobs(jobs: tuple[DeployedJob, ...]) -> None:
@@ -116,22 +109,6 @@ def _failures(jobs: tuple[DeployedJob, ...]) -> Iterator[str]:
         yield from (f"  {task.key}: {task.message or task.state}" for task in newest.tasks if task.failed)
         if newest.url:
             yield f"  {newest.url}"
-
-
-def _run_as_json(run: Run) -> dict[str, Any]:
-    return {
-        "id": run.id,
-        "started": run.started,
-        "seconds": run.seconds,
-        "trigger": run.trigger,
-        "state": run.state,
-        "message": run.message,
-        "url": run.url,
-        "tasks": [
-            {"key": task.key, "resources": list(task.resources), "state": task.state, "message": task.message}
-            for task in run.tasks
-        ],
-    }
 
 
 def _started(run: Run) -> str:

@@ -29,8 +29,8 @@ def doctor(target: Target) -> None:
     """
     location = target.location
     checks: dict[str, Callable[[], str]] = {
-        "python": _python,
-        "java": _java,
+        "python": lambda: f"{platform.python_version()} ({sys.executable})",
+        "java": lambda: f"version {check_java()}",
         "pyspark": lambda: _package("pyspark"),
         "delta-spark": lambda: _package("delta-spark"),
         "delta jars": _jars,
@@ -46,14 +46,6 @@ def doctor(target: Target) -> None:
             typer.echo(f"missing  {name}: {problem}")
     if failed:
         raise typer.Exit(1)
-
-
-def _python() -> str:
-    return f"{platform.python_version()} ({sys.executable})"
-
-
-def _java() -> str:
-    return f"version {check_java()}"
 
 
 def _package(name: str) -> str:

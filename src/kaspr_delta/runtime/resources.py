@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -67,6 +67,15 @@ from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_JOINS: dict[type[JoinPlan], Callable[..., Resource[Any]]] = {
+    ForeignKeyJoinPlan: ForeignKeyJoin,
+    SameKeyJoinPlan: SameKeyJoin,
+    StreamTableJoinPlan: StreamTableJoin,
+    RightForeignKeyJoinPlan: RightForeignKeyJoin,
+    StreamStreamJoinPlan: StreamStreamJoin,
+}
 
 
 def tables_kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, Layout]]:
@@ -213,7 +222,7 @@ def run_of(delta: Tables, plan: Plan, ref: ResourceRef) -> ResourceRun:
 def _resource(delta: Tables, plan: Plan, ref: ResourceRef) -> Resource[Any]:
     join = plan.join(ref.name) if ref.kind == "join" else None
     if join is not None:
-        return _join(delta, join, plan)
+        return _JOINS[type(join)](delta, join, plan)
     aggregation = plan.aggregation(ref.name) if ref.kind == "table" else None
     if aggregation is not None:
         over_table = isinstance(aggregation.origin, str)
@@ -228,20 +237,6 @@ def _resource(delta: Tables, plan: Plan, ref: ResourceRef) -> Resource[Any]:
     if topic is not None and topic.binding is not None:
         return (Ingest if topic.binding.direction == "input" else Export)(delta, topic, plan)
     raise NotFoundError.among("resource that runs", str(ref), map(str, plan.runs))
-
-
-def _join(delta: Tables, join: JoinPlan, plan: Plan) -> Resource[Any]:
-    match join:
-        case ForeignKeyJoinPlan():
-            return ForeignKeyJoin(delta, join, plan)
-        case SameKeyJoinPlan():
-            return SameKeyJoin(delta, join, plan)
-        case StreamTableJoinPlan():
-            return StreamTableJoin(delta, join, plan)
-        case RightForeignKeyJoinPlan():
-            return RightForeignKeyJoin(delta, join, plan)
-        case StreamStreamJoinPlan():
-            return StreamStreamJoin(delta, join, plan)
 
 
 def _variant(column: str, *, raw: bool) -> str:

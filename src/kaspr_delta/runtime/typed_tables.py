@@ -49,7 +49,8 @@ class TypedTables:
         joins = []
         for join in plan.joins:
             with made_to_wait(waiting, join.ref):
-                join = self._as_stored(join)  # noqa: PLW2901
+                if isinstance(join, TableTableJoinPlan):
+                    join = replace(join, stored=self.stored_types(join))  # noqa: PLW2901
             joins.append(join)
         return without_waiting(replace(plan, joins=tuple(joins)), waiting)
 
@@ -89,12 +90,6 @@ class TypedTables:
         if not self.delta.has_change_feed(self.spark, table):
             return does_not_tell(table, self.delta.namespace)
         return self.delta.columns(self.spark, table)
-
-    def _as_stored(self, join: JoinPlan) -> JoinPlan:
-        """A join with the types of its sides from its channel, if that exists and has types."""
-        if not isinstance(join, TableTableJoinPlan):
-            return join
-        return replace(join, stored=self.stored_types(join))
 
     def stored_types(self, join: TableTableJoinPlan) -> StoredTypes:
         """The types of left and right in a join's channel; None: text, or there is no channel."""
