@@ -19,33 +19,19 @@ from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
+from tests.manifests import manifests
 
-MANIFESTS = """\
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: profiles, labels: {kaspr.io/app: shop}}
-spec: {keySerializer: raw}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {name: rows, labels: {kaspr.io/app: shop}}
-spec: {leftTable: profiles, rightTable: profiles, "on": key}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {name: records, labels: {kaspr.io/app: shop}}
-spec: {leftStream: {topic: views, keySerializer: raw}, rightTable: profiles, "on": key, outputChannel: seen}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: counted, labels: {kaspr.io/app: shop}}
-spec: {from: {join: records}, count: {}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: waits, labels: {kaspr.io/app: shop}}
-spec: {from: {join: nowhere}, count: {}}
-"""
+MANIFESTS = manifests(
+    "shop",
+    {
+        "KasprTable/profiles": "{keySerializer: raw}",
+        "KasprJoin/rows": '{leftTable: profiles, rightTable: profiles, "on": key}',
+        "KasprJoin/records": '{leftStream: {topic: views, keySerializer: raw}, rightTable: profiles, "on": key,'
+        " outputChannel: seen}",
+        "KasprTable/counted": "{from: {join: records}, count: {}}",
+        "KasprTable/waits": "{from: {join: nowhere}, count: {}}",
+    },
+)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from kaspr_delta.storage.layout import TOPIC
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from tests.folders import delta_rs
+from tests.manifests import manifests
 from tests.unit.cli.conftest import Kaspr
 from tests.unit.control.test_dead_letters import AT, VALUE, failed
 
@@ -38,12 +39,7 @@ def test_retry_needs_no_spark_and_names_letters_that_cannot_be_retried(kaspr: Ka
     assert delta.count("topic__raw_orders") == 2
 
 
-OTHER = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {name: audit, labels: {kaspr.io/app: order-system}}
-spec: {input: {topic: {name: raw-orders}}}
-"""
+OTHER = manifests("order-system", {"KasprAgent/audit": "{input: {topic: {name: raw-orders}}}"})
 OTHER_READERS = (
     "topic raw-orders is also read by agent/audit, which would get 1 record of agent/ingest-orders a second time"
 )
@@ -54,8 +50,8 @@ def two_readers(tmp_path: Path) -> DeltaRs:
     """A dead letter of a topic that another agent reads as well."""
     (tmp_path / "other.yaml").write_text(OTHER)
     warehouse = Warehouse(str(tmp_path / "wh"))
-    for manifests in (BUNDLE, tmp_path / "other.yaml"):
-        apply_manifests(warehouse, load_path(manifests))
+    for path in (BUNDLE, tmp_path / "other.yaml"):
+        apply_manifests(warehouse, load_path(path))
     delta = delta_rs(warehouse.namespace("order_system"))
     delta.ensure("topic__raw_orders", TOPIC)
     record = {"key": b'"O1"', "value": VALUE, "timestamp": AT, "partition": 0, "seq": 0}

@@ -5,20 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.manifests import manifests
 from tests.unit.cli.conftest import Kaspr
-
-TABLE = """\
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {{name: {name}, labels: {{kaspr.io/app: {app}}}}}
-spec: {{name: {name}}}
-"""
 
 
 @pytest.fixture
 def two_applications(tmp_path: Path) -> Path:
     for app, name in (("my-shop", "orders"), ("stock", "items")):
-        (tmp_path / f"{app}.yaml").write_text(TABLE.format(name=name, app=app))
+        (tmp_path / f"{app}.yaml").write_text(manifests(app, {f"KasprTable/{name}": f"{{name: {name}}}"}))
     return tmp_path
 
 
@@ -55,7 +49,7 @@ def test_validate_checks_all_applications_and_ignores_app_and_warehouse(kaspr: K
 
 @pytest.mark.parametrize("command", ["validate", "plan"])
 def test_an_error_in_a_manifest_has_exit_code_1(kaspr: Kaspr, tmp_path: Path, command: str) -> None:
-    (tmp_path / "m.yaml").write_text(TABLE.format(name="orders", app="shop") + "kidn: x\n")
+    (tmp_path / "m.yaml").write_text(manifests("shop", {"KasprTable/orders": "{}"}) + "kidn: x\n")
     answer = kaspr(command, tmp_path)
     assert answer.code == 1
     assert "m.yaml:5:1: error" in answer.out + answer.err

@@ -20,6 +20,7 @@ from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from tests.folders import delta_rs
+from tests.manifests import manifests
 from tests.unit.cli.conftest import Answer, Kaspr
 
 BUNDLE = Path(__file__).parents[3] / "bundles" / "order-system"
@@ -241,84 +242,28 @@ def test_when_all_is_deleted_nothing_is_listed(on: Kaspr) -> None:
     assert on("get", "all").err == "No resources found\n"
 
 
-EVERY_READER = """\
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata: {name: a}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: beds, labels: {kaspr.io/app: a}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: wards, labels: {kaspr.io/app: a}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {name: placed, labels: {kaspr.io/app: a}}
-spec: {leftTable: beds, rightTable: wards, on: key, outputChannel: placements}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {name: over-its-result, labels: {kaspr.io/app: a}}
-spec: {leftTable: placed, rightTable: wards, on: key}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {name: over-its-channel, labels: {kaspr.io/app: a}}
-spec: {leftStream: {channel: placements}, rightTable: wards, on: key}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: counted, labels: {kaspr.io/app: a}}
-spec: {from: {join: placed}, count: {}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: of-rows, labels: {kaspr.io/app: a}}
-spec: {from: {table: placed}, count: {}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: of-records, labels: {kaspr.io/app: a}}
-spec: {from: {channel: placements}, toTable: {}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {name: bill, labels: {kaspr.io/app: a}}
-spec:
-  input: {channel: {name: placements}}
-  processors:
-    pipeline: [look, again]
-    operations:
-      - name: look
-        tables: [{name: wards, paramName: wards}]
-        map: {python: "def look(value, wards): return value"}
-      - name: again
-        tables: [{name: wards, paramName: them}, {name: beds, paramName: beds}]
-        map: {python: "def again(value, them, beds): return value"}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTask
-metadata: {name: report, labels: {kaspr.io/app: a}}
-spec:
-  processors:
-    pipeline: [look]
-    operations:
-      - {name: look, tables: [{name: wards, paramName: wards}], map: {python: "def f(value, wards): return value"}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprWebView
-metadata: {name: shown, labels: {kaspr.io/app: a}}
-spec:
-  name: shown
-  request: {method: GET, path: /shown}
-  processors:
-    pipeline: [look]
-    operations:
-      - {name: look, tables: [{name: wards, paramName: wards}], map: {python: "def f(value, wards): return value"}}
-"""
+LOOK = """{name: look, tables: [{name: wards, paramName: w}], map: {python: "f = lambda value, w: value"}}"""
+AGAIN = """{name: again, tables: [{name: wards, paramName: w}, {name: beds, paramName: b}],
+  map: {python: "f = lambda value, w, b: value"}}"""
+LOOKS = f"processors: {{pipeline: [look], operations: [{LOOK}]}}"
+LOOKS_TWICE = f"processors: {{pipeline: [look, again], operations: [{LOOK}, {AGAIN}]}}"
+EVERY_READER = manifests(
+    "a",
+    {
+        "KasprApp/a": "",
+        "KasprTable/beds": "",
+        "KasprTable/wards": "",
+        "KasprJoin/placed": "{leftTable: beds, rightTable: wards, on: key, outputChannel: placements}",
+        "KasprJoin/over-its-result": "{leftTable: placed, rightTable: wards, on: key}",
+        "KasprJoin/over-its-channel": "{leftStream: {channel: placements}, rightTable: wards, on: key}",
+        "KasprTable/counted": "{from: {join: placed}, count: {}}",
+        "KasprTable/of-rows": "{from: {table: placed}, count: {}}",
+        "KasprTable/of-records": "{from: {channel: placements}, toTable: {}}",
+        "KasprAgent/bill": f"{{input: {{channel: {{name: placements}}}}, {LOOKS_TWICE}}}",
+        "KasprTask/report": f"{{{LOOKS}}}",
+        "KasprWebView/shown": f"{{name: shown, request: {{method: GET, path: /shown}}, {LOOKS}}}",
+    },
+)
 OF_JOIN = {
     ("over-its-result", "LeftTable"),
     ("over-its-channel", "LeftStream"),
@@ -382,19 +327,13 @@ def test_the_status_of_a_pipeline_names_its_tables(on: Kaspr, tmp_path: Path) ->
     assert status["tables"] == [{"name": name, "status": "TableFound"} for name in ("wards", "beds")]
 
 
-BOUND = """\
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata: {name: a}
-spec:
-  topics:
-    clicks: {files: {path: /in, format: json}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {name: copy, labels: {kaspr.io/app: a}}
-spec: {input: {topic: {name: clicks}}, output: {topics: [{name: copied}]}}
-"""
+BOUND = manifests(
+    "a",
+    {
+        "KasprApp/a": "{topics: {clicks: {files: {path: /in, format: json}}}}",
+        "KasprAgent/copy": "{input: {topic: {name: clicks}}, output: {topics: [{name: copied}]}}",
+    },
+)
 
 
 def test_topics_are_listed_with_their_bindings_records_and_lag(kaspr: Kaspr, on: Kaspr, tmp_path: Path) -> None:

@@ -18,75 +18,29 @@ from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.opening import open_tables
 from tests.folders import delta_rs
+from tests.manifests import manifests
 from tests.unit.cli.conftest import Kaspr
 
 FEED = {"delta.enableChangeDataFeed": "true"}
-MANIFESTS = """\
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata:
-  name: a
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata:
-  name: wards
-  labels: {{kaspr.io/app: a}}
-spec:
-  source:
-    table: {folder}
-    key: [{key}]
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata:
-  name: beds
-  labels: {{kaspr.io/app: a}}
-spec:
-  schema: bed STRING, ward STRING
-  key: bed
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata:
-  name: placed
-  labels: {{kaspr.io/app: a}}
-spec:
-  leftTable: beds
-  rightTable: wards
-  column: ward
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata:
-  name: costs
-  labels: {{kaspr.io/app: a}}
-spec:
-  from: {{join: placed}}
-  count: {{}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata:
-  name: bill
-  labels: {{kaspr.io/app: a}}
-spec:
-  input: {{channel: {{name: placed-channel}}}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTask
-metadata:
-  name: report
-  labels: {{kaspr.io/app: a}}
-spec:
-  schedule: {{interval: 1m}}
-  processors:
-    pipeline: [look]
-    operations:
-      - name: look
-        tables: [{{name: wards, paramName: wards}}]
-        map: {{python: "def look(value, wards): return len(wards)"}}
-"""
+LOOKS = (
+    "pipeline: [look], operations: [{name: look, tables: [{name: wards, paramName: w}],"
+    ' map: {python: "f = lambda value, w: len(w)"}}]'
+)
+
+
+def manifests_of(folder: Path, key: str) -> str:
+    return manifests(
+        "a",
+        {
+            "KasprApp/a": "",
+            "KasprTable/wards": f"{{source: {{table: {folder}, key: [{key}]}}}}",
+            "KasprTable/beds": "{schema: 'bed STRING, ward STRING', key: bed}",
+            "KasprJoin/placed": "{leftTable: beds, rightTable: wards, column: ward}",
+            "KasprTable/costs": "{from: {join: placed}, count: {}}",
+            "KasprAgent/bill": "{input: {channel: {name: placed-channel}}}",
+            "KasprTask/report": f"{{schedule: {{interval: 1m}}, processors: {{{LOOKS}}}}}",
+        },
+    )
 
 
 def write(folder: Path, *, feed: bool = True, **columns: pa.Array) -> None:
@@ -115,7 +69,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
     """A file of manifests whose source cannot be read, and part of the reason."""
     make, key, reason = CASES[request.param]
     make(tmp_path / "wards")
-    (tmp_path / "m.yaml").write_text(MANIFESTS.format(folder=tmp_path / "wards", key=key))
+    (tmp_path / "m.yaml").write_text(manifests_of(tmp_path / "wards", key))
     return tmp_path / "m.yaml", reason
 
 
@@ -156,7 +110,7 @@ def test_validate_warns_at_the_source(kaspr: Kaspr, case: tuple[Path, str], tmp_
     file, reason = case
     checked = kaspr("validate", file, "--warehouse", tmp_path / "wh")
     assert checked.code == 0
-    assert f"{file}:12:3: warning: table 'wards' waits: " in checked.out
+    assert f"{file}:8:8: warning: table 'wards' waits: " in checked.out
     assert reason in checked.out
     assert checked.out.endswith("1 warning\n")
     assert "no findings" in kaspr("validate", file, "--warehouse", "unity://c.s/v").out
@@ -165,8 +119,8 @@ def test_validate_warns_at_the_source(kaspr: Kaspr, case: tuple[Path, str], tmp_
 def test_a_join_whose_key_does_not_fit_the_columns_that_are_found_waits(kaspr: Kaspr, tmp_path: Path) -> None:
     write(tmp_path / "wards", number=pa.array([1]))
     file, wh = tmp_path / "m.yaml", tmp_path / "wh"
-    file.write_text(MANIFESTS.format(folder=tmp_path / "wards", key="number"))
-    assert f"{file}:33:3: warning: join 'placed' waits: " in kaspr("validate", file, "--warehouse", wh).out
+    file.write_text(manifests_of(tmp_path / "wards", "number"))
+    assert f"{file}:18:44: warning: join 'placed' waits: " in kaspr("validate", file, "--warehouse", wh).out
     kaspr("apply", "-f", file, "--warehouse", wh)
     conditions = items(kaspr, wh)
     assert "they are never equal" in conditions["placed"]["message"]
@@ -176,7 +130,7 @@ def test_a_join_whose_key_does_not_fit_the_columns_that_are_found_waits(kaspr: K
 
 def test_all_are_ready_once_the_source_can_be_read(kaspr: Kaspr, tmp_path: Path) -> None:
     file, wh = tmp_path / "m.yaml", tmp_path / "wh"
-    file.write_text(MANIFESTS.format(folder=tmp_path / "wards", key="id"))
+    file.write_text(manifests_of(tmp_path / "wards", "id"))
     kaspr("apply", "-f", file, "--warehouse", wh)
     assert items(kaspr, wh)["wards"]["status"] == "False"
     write(tmp_path / "wards")

@@ -23,6 +23,7 @@ from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from tests.folders import delta_rs, folder_of
+from tests.manifests import manifests
 
 BUNDLES = Path(__file__).parents[3] / "bundles"
 AT = datetime(2024, 5, 1, 12, 0, 0, 123_000, tzinfo=timezone.utc)
@@ -214,56 +215,21 @@ def test_a_letter_of_a_joins_stream_side_comes_from_its_topic(delta: DeltaRs) ->
     assert views.origin_of(one) == Origin("topic", source, "topic__pageviews")
 
 
-READERS = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata: {name: readers}
-spec: {topics: {seen: {files: {path: /nowhere, format: json}}}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {name: maker, labels: {kaspr.io/app: readers}}
-spec: {input: {topic: {name: raw}}, output: {topics: [{name: seen}]}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {name: one, labels: {kaspr.io/app: readers}}
-spec: {input: {topic: {name: seen}}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {name: matching, labels: {kaspr.io/app: readers}}
-spec: {input: {topic: {pattern: "se.*"}}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: counted, labels: {kaspr.io/app: readers}}
-spec: {from: {topic: seen}, count: {}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: rows, labels: {kaspr.io/app: readers}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {name: met, labels: {kaspr.io/app: readers}}
-spec: {leftStream: {topic: seen}, rightTable: rows, "on": key, outputChannel: met}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {name: pairs, labels: {kaspr.io/app: readers}}
-spec: {leftTable: rows, rightTable: rows, "on": key, outputChannel: paired}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {name: again, labels: {kaspr.io/app: readers}}
-spec: {leftTable: pairs, rightTable: rows, "on": key, outputChannel: again}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {name: two, labels: {kaspr.io/app: readers}}
-spec: {input: {channel: {name: paired}}}
-"""
+READERS = manifests(
+    "readers",
+    {
+        "KasprApp/readers": "{topics: {seen: {files: {path: /nowhere, format: json}}}}",
+        "KasprAgent/maker": "{input: {topic: {name: raw}}, output: {topics: [{name: seen}]}}",
+        "KasprAgent/one": "{input: {topic: {name: seen}}}",
+        "KasprAgent/matching": '{input: {topic: {pattern: "se.*"}}}',
+        "KasprTable/counted": "{from: {topic: seen}, count: {}}",
+        "KasprTable/rows": "",
+        "KasprJoin/met": '{leftStream: {topic: seen}, rightTable: rows, "on": key, outputChannel: met}',
+        "KasprJoin/pairs": '{leftTable: rows, rightTable: rows, "on": key, outputChannel: paired}',
+        "KasprJoin/again": '{leftTable: pairs, rightTable: rows, "on": key, outputChannel: again}',
+        "KasprAgent/two": "{input: {channel: {name: paired}}}",
+    },
+)
 
 
 @pytest.fixture

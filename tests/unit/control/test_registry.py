@@ -4,20 +4,12 @@ from pathlib import Path
 
 from kaspr_delta.control.registry import Document, applied, loaded
 from kaspr_delta.spec.loader import load_path
-
-TABLE = """\
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata:
-  name: {name}
-  labels:
-    kaspr.io/app: shop
-"""
+from tests.manifests import manifests
 
 
 def write(path: Path, *names: str) -> list[Document]:
     """Write a file of tables; its documents."""
-    path.write_text("---\n".join(TABLE.format(name=name) for name in names))
+    path.write_text(manifests("shop", {f"KasprTable/{name}": "" for name in names}))
     return [Document.of(manifest) for manifest in load_path(path).manifests]
 
 
@@ -57,4 +49,4 @@ def test_applying_the_same_again_changes_nothing(tmp_path: Path) -> None:
 def test_documents_load_with_their_places(tmp_path: Path) -> None:
     path = tmp_path / "tables.yaml"
     documents = write(path, "orders", "products")
-    assert [str(m.location) for m in loaded(documents).manifests] == [f"{path}:1:1", f"{path}:8:1"]
+    assert [str(m.location) for m in loaded(documents).manifests] == [f"{path}:1:1", f"{path}:5:1"]

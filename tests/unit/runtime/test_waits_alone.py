@@ -17,83 +17,37 @@ from kaspr_delta.runtime.resources import tables_of
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.loader import load_text
+from tests.manifests import manifests
 
-MANIFESTS = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata: {name: shop}
-spec: {topics: {bought: {files: {path: /data/bought, format: json}}}, config: {feedRetention: 90d}}
-"""
+TELL = 'operations: [{name: tell, tables: [{name: %s, paramName: t}], map: {python: "f = lambda value, t: value"}}]'
+TELLS = f"processors: {{pipeline: [tell], {TELL}}}"
 SPECS = {
-    "KasprTable": {
-        "other": "{}",
-        "plain": "{}",
-        "typed": '{schema: "id STRING, `a b` INT", key: id}',
-        "source": "{source: {table: /data/source, key: [id]}}",
-        "made": "{from: {table: plain}, count: {}}",
-        "per-topic": "{from: {topic: bought}, count: {}}",
-    },
-    "KasprJoin": {
-        "by-foreign-key": "{leftTable: plain, rightTable: source, column: id, type: left}",
-        "selected": "{leftTable: typed, rightTable: source, column: id, select: {columns: {x: right.id}}}",
-        "by-key": '{leftTable: plain, rightTable: typed, "on": key, type: inner}',
-        "of-stream": '{leftStream: {topic: bought}, rightTable: plain, "on": key, type: left, pending: {ttl: 1m}}',
-        "of-rows": """
-  leftStream: {topic: bought}
-  rightTable: plain
-  type: left
-  rightExtractor: {python: "f = lambda value: value"}
-""",
-        "of-streams": """
-  leftStream: {topic: bought}
-  rightStream: {topic: sold}
-  "on": key
-  type: inner
-  window: {before: 0s, after: 1m, grace: 0s}
-""",
-        "alone": '{leftTable: other, rightTable: other, "on": key, type: inner}',
-    },
-    "KasprAgent": {
-        "writer": """
-  input: {topic: {name: sold}}
-  output: {topics: [{name: told}]}
-  processors:
-    pipeline: [tell]
-    operations: [{name: tell, tables: [{name: typed, paramName: t}], map: {python: "f = lambda value, t: value"}}]
-""",
-    },
-    "KasprTask": {
-        "report": """
-  schedule: {interval: 1m}
-  processors:
-    pipeline: [tell]
-    operations: [{name: tell, tables: [{name: other, paramName: t}], map: {python: "f = lambda value, t: value"}}]
-""",
-    },
-    "KasprWebView": {
-        "shown": """
-  name: shown
-  request: {method: GET, path: /shown}
-  processors:
-    pipeline: [tell]
-    operations: [{name: tell, tables: [{name: plain, paramName: t}], map: {python: "f = lambda value, t: value"}}]
-""",
-    },
+    "KasprApp/shop": "{topics: {bought: {files: {path: /data/bought, format: json}}}, config: {feedRetention: 90d}}",
+    "KasprTable/other": "",
+    "KasprTable/plain": "",
+    "KasprTable/typed": '{schema: "id STRING, `a b` INT", key: id}',
+    "KasprTable/source": "{source: {table: /data/source, key: [id]}}",
+    "KasprTable/made": "{from: {table: plain}, count: {}}",
+    "KasprTable/per-topic": "{from: {topic: bought}, count: {}}",
+    "KasprJoin/by-foreign-key": "{leftTable: plain, rightTable: source, column: id, type: left}",
+    "KasprJoin/selected": "{leftTable: typed, rightTable: source, column: id, select: {columns: {x: right.id}}}",
+    "KasprJoin/by-key": '{leftTable: plain, rightTable: typed, "on": key, type: inner}',
+    "KasprJoin/of-stream": '{leftStream: {topic: bought}, rightTable: plain, "on": key, type: left,'
+    " pending: {ttl: 1m}}",
+    "KasprJoin/of-rows": "{leftStream: {topic: bought}, rightTable: plain, type: left,"
+    ' rightExtractor: {python: "f = lambda value: value"}}',
+    "KasprJoin/of-streams": '{leftStream: {topic: bought}, rightStream: {topic: sold}, "on": key, type: inner,'
+    " window: {before: 0s, after: 1m, grace: 0s}}",
+    "KasprJoin/alone": '{leftTable: other, rightTable: other, "on": key, type: inner}',
+    "KasprAgent/writer": f"{{input: {{topic: {{name: sold}}}}, output: {{topics: [{{name: told}}]}}, {TELLS % 'typed'}"
+    "}",
+    "KasprTask/report": f"{{schedule: {{interval: 1m}}, {TELLS % 'other'}}}",
+    "KasprWebView/shown": f"{{name: shown, request: {{method: GET, path: /shown}}, {TELLS % 'plain'}}}",
 }
-
-
-def _document(kind: str, name: str, spec: str) -> str:
-    head = f"apiVersion: kaspr.io/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}, labels: {{kaspr.io/app: shop}}}}\n"
-    return f"{head}spec: {spec}"
-
-
-DOCUMENTS = [_document(kind, name, spec) for kind, of in SPECS.items() for name, spec in of.items()]
-((PLAN,), FINDINGS) = build_plans(load_text("\n---\n".join([MANIFESTS, *DOCUMENTS]), "m.yaml"))
+((PLAN,), FINDINGS) = build_plans(load_text(manifests("shop", SPECS), "m.yaml"))
 SOURCE = "/data/source"
 OWNERS = {table: ref for ref, table, _ in tables_of(PLAN)} | {SOURCE: ResourceRef("table", "source")}
 VIEWS = {value_view(ref.name): ref for ref in [*(one.ref for one in PLAN.tables), *(one.ref for one in PLAN.joins)]}
-
-
 TYPED_JOINS = ("by_foreign_key", "selected", "by_key")
 LAYOUTS = {table: layout.columns for _, table, layout in tables_of(PLAN)}
 
