@@ -22,59 +22,45 @@ def lines(text: str) -> dict[str, str]:
     return {line[9:].split(":", 1)[0]: line for line in text.splitlines()}
 
 
-@pytest.mark.parametrize(
-    "says", ['openjdk version "17.0.11" 2024-04-16', 'java version "21.0.1"', 'openjdk version "25"']
-)
-def test_a_java_that_spark_runs_on_is_ok(
-    kaspr: Kaspr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str
-) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path / "jdk", says)))
-    answer = kaspr("doctor", "--warehouse", tmp_path / "wh")
-    assert answer.code == 0
-    assert lines(answer.out)["java"].startswith("ok       java: version ")
-    assert not (tmp_path / "wh").exists()
+NO_JDK = "install a JDK 17"
 
 
 @pytest.mark.parametrize(
     ("says", "message"),
     [
-        ('java version "1.8.0_292"', "is Java 8, and Spark needs 17 or newer: install a JDK 17"),
-        ('openjdk version "11.0.2"', "is Java 11, and Spark needs 17 or newer: install a JDK 17"),
-        ("not a java at all", "does not tell its version: install a JDK 17"),
+        ('openjdk version "17.0.11" 2024-04-16', "version 17"),
+        ('java version "21.0.1"', "version 21"),
+        ('openjdk version "25"', "version 25"),
+        ('java version "1.8.0_292"', f"is Java 8, and Spark needs 17 or newer: {NO_JDK}"),
+        ('openjdk version "11.0.2"', f"is Java 11, and Spark needs 17 or newer: {NO_JDK}"),
+        ("not a java at all", f"does not tell its version: {NO_JDK}"),
     ],
 )
-def test_a_java_that_spark_does_not_run_on_is_reported_with_the_remedy(
-    kaspr: Kaspr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, message: str
+@pytest.mark.parametrize("by", ["JAVA_HOME", "PATH"])
+def test_a_java_that_spark_runs_on_is_ok_and_another_is_reported_with_the_remedy(
+    kaspr: Kaspr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, says: str, message: str, by: str
 ) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path / "jdk", says)))
-    answer = kaspr("doctor", "--warehouse", tmp_path)
-    assert answer.code == 1
-    assert lines(answer.out)["java"].startswith("missing  java: ")
+    home = java(tmp_path / "jdk", says)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv(by, str(home) if by == "JAVA_HOME" else f"{home / 'bin'}:/usr/bin:/bin")
+    answer = kaspr("doctor", "--warehouse", tmp_path / "wh")
+    is_ok = message.startswith("version")
+    assert answer.code == (0 if is_ok else 1)
+    assert lines(answer.out)["java"].startswith("ok       java: " if is_ok else "missing  java: ")
     assert message in lines(answer.out)["java"]
-
-
-def test_a_java_home_without_java_is_reported(kaspr: Kaspr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    answer = kaspr("doctor", "--warehouse", tmp_path)
-    assert answer.code == 1
-    assert f"JAVA_HOME is {tmp_path}, but" in lines(answer.out)["java"]
+    assert not (tmp_path / "wh").exists()
 
 
 def test_a_missing_java_is_reported_without_a_stack_trace(
     kaspr: Kaspr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    answer = kaspr("doctor", "--warehouse", tmp_path)
-    assert answer.code == 1
-    assert "Java is not installed, and local Spark needs it" in lines(answer.out)["java"]
-    assert "Traceback" not in answer.err
-
-
-def test_java_on_the_path_is_found(kaspr: Kaspr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(java(tmp_path / "jdk", 'openjdk version "17"') / "bin") + ":/usr/bin:/bin")
-    assert lines(kaspr("doctor", "--warehouse", tmp_path).out)["java"] == "ok       java: version 17"
+    for home, message in (("", "Java is not installed, and local Spark needs it"), (tmp_path, f"{tmp_path}, but")):
+        monkeypatch.setenv("JAVA_HOME", str(home))
+        answer = kaspr("doctor", "--warehouse", tmp_path)
+        assert answer.code == 1
+        assert message in lines(answer.out)["java"]
+        assert "Traceback" not in answer.err
 
 
 def test_a_warehouse_below_a_file_is_reported_with_the_remedy(kaspr: Kaspr, tmp_path: Path) -> None:

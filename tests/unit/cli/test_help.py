@@ -32,7 +32,7 @@ def test_every_command_has_examples_that_can_be_parsed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
-def test_help_has_no_broken_lines_and_shows_the_warehouse_variable(
+def test_help_has_no_broken_lines_and_shows_the_warehouse_variable_and_the_application(
     kaspr: Kaspr, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     for width in (70, 110):
@@ -42,6 +42,8 @@ def test_help_has_no_broken_lines_and_shows_the_warehouse_variable(
         broken = [line for line in help_text.splitlines() if re.fullmatch(r" \w+ *", line)]
         assert broken == []
         assert ("KASPR_DELTA_WAREHOUSE" in help_text) is (name not in OF_WORKSPACES)
+        assert ("--app" in help_text) is (name != "deploy")
+    assert f" {name} " in kaspr("--help").out
 
 
 def test_the_plan_as_tables_shows_inputs_and_outputs_of_resources(

@@ -10,8 +10,6 @@ from kaspr_delta.application import Application
 from kaspr_delta.errors import NotFoundError
 from tests.unit.cli.conftest import Kaspr
 
-COMMANDS = ("demo", "validate", "plan", "run", "produce", "consume", "table", "dead-letters", "doctor")
-
 
 class FakeOpen:
     """A replacement of ``Application.open`` that keeps its arguments."""
@@ -34,55 +32,35 @@ def fake_open(monkeypatch: pytest.MonkeyPatch) -> FakeOpen:
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("environment", "line", "warehouse", "app"),
     [
-        ["--warehouse", "W", "--app", "A", "consume", "t"],
-        ["consume", "t", "--warehouse", "W", "--app", "A"],
-        ["consume", "--warehouse", "W", "--app", "A", "t"],
-        ["--warehouse", "W", "consume", "t", "--app", "A"],
-        ["--warehouse", "other", "--app", "other", "consume", "t", "--warehouse", "W", "--app", "A"],
+        (None, "--warehouse W --app A consume t", "W", "A"),
+        (None, "consume t --warehouse W --app A", "W", "A"),
+        (None, "consume --warehouse W --app A t", "W", "A"),
+        (None, "--warehouse W consume t --app A", "W", "A"),
+        (None, "--warehouse other --app other consume t --warehouse W --app A", "W", "A"),
+        ("E", "--warehouse W consume t", "W", None),
+        ("E", "consume t --warehouse W", "W", None),
+        ("E", "consume t", "E", None),
+        (None, "consume t", ".kaspr-delta", None),
     ],
 )
-def test_options_may_precede_or_follow_the_commands_name(
-    kaspr: Kaspr, fake_open: FakeOpen, arguments: list[str]
+def test_options_precede_or_follow_the_command_and_win_over_the_environment_which_wins_over_the_default(
+    kaspr: Kaspr,
+    fake_open: FakeOpen,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    environment: str | None,
+    line: str,
+    warehouse: str,
+    app: str | None,
 ) -> None:
-    answer = kaspr(*arguments)
-    assert (fake_open.warehouse, fake_open.app) == ("W", "A")
+    if environment is not None:
+        monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", environment)
+    answer = kaspr(*line.split())
+    assert (fake_open.warehouse, fake_open.app) == (warehouse, app)
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.endswith("as far as here\n")
-
-
-@pytest.mark.parametrize("arguments", [["--warehouse", "W", "consume", "t"], ["consume", "t", "--warehouse", "W"]])
-def test_an_option_wins_over_the_environment(
-    kaspr: Kaspr, fake_open: FakeOpen, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
-) -> None:
-    monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", "E")
-    kaspr(*arguments)
-    assert fake_open.warehouse == "W"
-
-
-def test_the_environment_wins_over_the_default(
-    kaspr: Kaspr, fake_open: FakeOpen, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kaspr("consume", "t")
-    assert fake_open.warehouse == ".kaspr-delta"
-    monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", "E")
-    kaspr("consume", "t")
-    assert fake_open.warehouse == "E"
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_takes_a_warehouse_and_an_application(kaspr: Kaspr, command: str) -> None:
-    answer = kaspr(command, "--help")
-    assert answer.code == 0
-    assert "--warehouse" in answer.out
-    assert "--app" in answer.out
-
-
-def test_help_names_every_command(kaspr: Kaspr) -> None:
-    answer = kaspr("--help")
-    assert answer.code == 0
-    assert [command for command in COMMANDS if command not in answer.out] == []
 
 
 @pytest.mark.parametrize("arguments", [[], ["no-such-command"], ["consume"], ["consume", "t", "--max", "-1"], ["plan"]])
@@ -108,14 +86,12 @@ def test_commands_that_need_no_spark_do_not_import_it(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_warehouse_without_applied_manifests_is_a_wrong_call(kaspr: Kaspr, tmp_path: Path) -> None:
-    answer = kaspr("consume", "t", "--warehouse", tmp_path)
-    assert answer.code == 2
-    assert f"nothing was applied to {tmp_path} yet: name the manifests" in answer.err
-
-
-@pytest.mark.parametrize("command", [["consume", "t"], ["run"]])
-def test_a_malformed_warehouse_is_a_wrong_call(kaspr: Kaspr, command: list[str]) -> None:
-    answer = kaspr(*command, "--warehouse", "unity:nonsense")
-    assert answer.code == 2
-    assert "expected unity://CATALOG.SCHEMA/VOLUME" in answer.err
+@pytest.mark.parametrize("command", ["consume t", "run"])
+def test_a_warehouse_that_is_malformed_or_has_no_manifests_is_a_wrong_call(
+    kaspr: Kaspr, tmp_path: Path, command: str
+) -> None:
+    malformed = kaspr(*command.split(), "--warehouse", "unity:nonsense")
+    empty = kaspr(*command.split(), "--warehouse", tmp_path)
+    assert (malformed.code, empty.code) == (2, 2)
+    assert "expected unity://CATALOG.SCHEMA/VOLUME" in malformed.err
+    assert f"nothing was applied to {tmp_path} yet: name the manifests" in empty.err

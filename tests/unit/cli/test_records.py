@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import json
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,17 @@ from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.serde.table_text import hashable
 from tests.unit.cli.conftest import Kaspr
 
-
-def test_lines_are_read_in_order_and_empty_ones_are_left_out(tmp_path: Path) -> None:
-    file = tmp_path / "records.jsonl"
-    file.write_text('{"key": "Zoë", "value": 1}\n\n  \n{"value": null}', encoding="utf-8")
-    assert list(read_lines(str(file))) == [{"key": "Zoë", "value": 1}, {"value": None}]
+NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
 
 
-def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"value": 1}\n')))
-    assert list(read_lines("-")) == [{"value": 1}]
+def test_lines_of_a_file_or_standard_input_are_read_in_order_and_empty_ones_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = '{"key": "Zoë", "value": 1}\n\n  \n{"value": null}'.encode()
+    (tmp_path / "records.jsonl").write_bytes(data)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    for file in (str(tmp_path / "records.jsonl"), "-"):
+        assert list(read_lines(file)) == [{"key": "Zoë", "value": 1}, {"value": None}]
 
 
 @pytest.mark.parametrize(
@@ -53,22 +53,16 @@ NOT_UTF8 = '{"value": "fine"}\n{"value": "Zoë "}'.encode().replace(b' "}', b'\x
 PLACE = "2:16: this is not UTF-8 text: byte 0xe9; save the file as UTF-8"
 
 
-def test_a_file_that_is_not_utf8_is_an_error_with_its_place(tmp_path: Path) -> None:
-    file = tmp_path / "records.jsonl"
-    file.write_bytes(NOT_UTF8)
-    with pytest.raises(UsageError) as error:
-        list(read_lines(str(file)))
-    assert str(error.value) == f"{file}:{PLACE}"
-
-
 @pytest.mark.parametrize(("encoding", "errors"), [("utf-8", "strict"), ("ascii", "surrogateescape")])
-def test_standard_input_that_is_not_utf8_is_an_error_in_any_locale(
-    monkeypatch: pytest.MonkeyPatch, encoding: str, errors: str
+def test_a_file_and_standard_input_that_are_not_utf8_are_errors_with_their_place_in_any_locale(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, encoding: str, errors: str
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(NOT_UTF8), encoding=encoding, errors=errors))
-    with pytest.raises(UsageError) as error:
-        list(read_lines("-"))
-    assert str(error.value) == f"standard input:{PLACE}"
+    (tmp_path / "records.jsonl").write_bytes(NOT_UTF8)
+    for file, name in (("-", "standard input"), (str(tmp_path / "records.jsonl"), str(tmp_path / "records.jsonl"))):
+        with pytest.raises(UsageError) as error:
+            list(read_lines(file))
+        assert str(error.value) == f"{name}:{PLACE}"
 
 
 def test_a_manifest_on_standard_input_that_is_not_utf8_is_an_error(
@@ -96,15 +90,10 @@ def test_produce_reads_all_records_before_it_opens_the_warehouse(kaspr: Kaspr, t
         ({"key": b"raw", "value": b"\xff"}, '{"key":"raw","value":"\ufffd"}'),
         ({"key": ("eu", 1), "value": hashable({"a": [1]})}, '{"key":["eu",1],"value":{"a":[1]}}'),
         ({"value": "\ud800ë"}, '{"value":"\\ud800\\u00eb"}'),
-        ({"at": datetime(2024, 5, 1, 12, tzinfo=timezone.utc)}, '{"at":"2024-05-01T12:00:00Z"}'),
+        ({"at": NOON}, '{"at":"2024-05-01T12:00:00Z"}'),
+        ({"at": NOON.astimezone().replace(tzinfo=None)}, '{"at":"2024-05-01T12:00:00Z"}'),  # local time
         ({"value": {1}}, '{"value":"{1}"}'),
     ],
 )
 def test_a_record_is_a_line_of_json(record: dict[str, Any], line: str) -> None:
     assert json_line(record) == line
-
-
-def test_a_moment_without_a_zone_is_local_time() -> None:
-    moment = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
-    local = moment.astimezone().replace(tzinfo=None)
-    assert json.loads(json_line({"at": local})) == {"at": "2024-05-01T12:00:00Z"}
