@@ -1,17 +1,13 @@
 from __future__ import annotations
 
 import base64
-import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.bindings import SecretPlan
 from kaspr_delta.secrets import password_of
+from tests.unit.workspace.server import FakeWorkspace
 
 IN_A_SCOPE = SecretPlan("KAFKA_LOGIN_PASSWORD", "kafka-login", "password")
 
@@ -20,43 +16,6 @@ IN_A_SCOPE = SecretPlan("KAFKA_LOGIN_PASSWORD", "kafka-login", "password")
 def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DATABRICKS_RUNTIME_VERSION", "DATABRICKS_HOST", "DATABRICKS_TOKEN", "KAFKA_LOGIN_PASSWORD"):
         monkeypatch.delenv(name, raising=False)
-
-
-class WorkspaceHandler(BaseHTTPRequestHandler):
-    """A fake workspace that answers requests for secrets."""
-
-    def do_GET(self) -> None:
-        url = urlsplit(self.path)
-        if url.path != "/api/2.0/secrets/get":
-            self._answer(404, {"error_code": "ENDPOINT_NOT_FOUND", "message": url.path})
-        elif parse_qs(url.query) == {"scope": ["kafka-login"], "key": ["password"]}:
-            self._answer(200, {"key": "password", "value": base64.b64encode("geheim€".encode()).decode()})
-        else:
-            self._answer(404, {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "Secret does not exist"})
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-    def _answer(self, code: int, body: dict[str, str]) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-
-@pytest.fixture
-def workspace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), WorkspaceHandler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    monkeypatch.setenv("DATABRICKS_HOST", f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setenv("DATABRICKS_TOKEN", "token")
-    yield
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 @pytest.mark.parametrize("secret", [SecretPlan("KAFKA_LOGIN_PASSWORD"), IN_A_SCOPE])
@@ -79,12 +38,8 @@ def test_a_missing_password_is_an_error_with_the_way_to_set_it(secret: SecretPla
         password_of(secret)
 
 
-@pytest.mark.usefixtures("workspace")
-def test_on_databricks_a_password_comes_from_the_secret_scope() -> None:
+def test_on_databricks_a_password_comes_from_the_secret_scope(workspace: FakeWorkspace) -> None:
+    with pytest.raises(SetupError, match="the secret 'password' of scope 'kafka-login' cannot be read: /api/"):
+        password_of(IN_A_SCOPE)
+    workspace.secrets["password"] = base64.b64encode("geheim€".encode()).decode()
     assert password_of(IN_A_SCOPE) == "geheim€"
-
-
-@pytest.mark.usefixtures("workspace")
-def test_a_missing_secret_is_an_error_with_its_name_and_scope() -> None:
-    with pytest.raises(SetupError, match="the secret 'other' of scope 'kafka-login' cannot be read: Secret does not"):
-        password_of(SecretPlan("KAFKA_LOGIN_OTHER", "kafka-login", "other"))

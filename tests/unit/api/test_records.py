@@ -48,6 +48,7 @@ def test_a_record_needs_only_a_value() -> None:
     before = datetime.now(timezone.utc)
     given = effect({"value": 1})
     assert (given.key, given.value, given.headers, given.partition) == (None, b"1", None, 0)
+    assert effect({"value": None}).value is None
     assert given.timestamp is not None
     # Whole milliseconds, as on a Kafka topic.
     assert before - timedelta(milliseconds=1) < moment_of(given.timestamp) <= datetime.now(timezone.utc)
@@ -57,10 +58,6 @@ def test_a_record_needs_only_a_value() -> None:
 @pytest.mark.parametrize(("given", "stored"), [(1.5, 1_000), (2.0, 2_000), (-0.5, -1_000)])
 def test_a_timestamp_is_rounded_down_to_whole_milliseconds(given: float, stored: int) -> None:
     assert effect({"value": 1, "timestamp": given}).timestamp == stored
-
-
-def test_a_value_of_none_is_a_tombstone() -> None:
-    assert effect({"key": "a", "value": None}).value is None
 
 
 def test_without_a_partition_the_key_decides() -> None:
@@ -106,17 +103,15 @@ def test_keys_and_values_that_cannot_be_serialized_are_refused(record: dict[str,
         effect(record)
 
 
-def test_a_value_that_cannot_be_read_is_shown_as_text_with_an_error() -> None:
+def test_a_value_that_cannot_be_read_is_shown_as_text_with_an_error_and_a_missing_header_as_none() -> None:
     read = to_record(row(effect({"key": '"k"', "value": b"\xff{"}, RAW)), JSON)
     assert (read["key"], read["value"]) == ("k", "\ufffd{")
     assert read["error"].startswith("value: not JSON")
+    without_value = to_record(row(effect({"value": 1, "headers": {"a": None, "b": 2}})), JSON)
+    assert without_value["headers"] == {"a": None, "b": "2"}
 
 
-def test_headers_without_a_value_are_none() -> None:
-    assert to_record(row(effect({"value": 1, "headers": {"a": None, "b": 2}})), JSON)["headers"] == {
-        "a": None,
-        "b": "2",
-    }
+NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
 
 
 @pytest.mark.parametrize(
@@ -125,12 +120,8 @@ def test_headers_without_a_value_are_none() -> None:
         (None, None),
         (datetime(1970, 1, 1, 0, 0, 1, 2_999, tzinfo=timezone.utc), 1002),
         (datetime(1969, 12, 31, 23, 59, 59, tzinfo=timezone.utc), -1000),
+        (NOON.astimezone().replace(tzinfo=None), milliseconds(NOON)),  # local time, as Spark gives it
     ],
 )
 def test_timestamps_are_milliseconds_as_kafka_writes_them(moment: datetime | None, expected: int | None) -> None:
     assert milliseconds(moment) == expected
-
-
-def test_a_moment_without_a_zone_is_local_time_as_spark_gives_it() -> None:
-    moment = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
-    assert milliseconds(moment.astimezone().replace(tzinfo=None)) == milliseconds(moment)

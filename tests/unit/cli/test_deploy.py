@@ -43,23 +43,21 @@ def test_a_deployment_that_fails_has_the_cli_s_exit_code(bundle: Path, kaspr: Ka
     assert kaspr("deploy", "shop").code == 3
 
 
-def test_a_missing_databricks_cli_is_an_error(bundle: Path, kaspr: Kaspr) -> None:  # noqa: ARG001
-    answer = kaspr("deploy", "shop")
-    assert answer.code == 1
-    assert "the Databricks CLI is not installed" in answer.err
-
-
-@pytest.mark.parametrize("name", ["shoop", "/etc", "bundles/x"])
-def test_an_application_that_is_not_there_is_a_wrong_call(bundle: Path, kaspr: Kaspr, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "missing", "code", "message"),
+    [
+        ("shop", "bin/databricks", 1, "the Databricks CLI is not installed"),
+        ("shop", "databricks.yml", 2, "there is no databricks.yml in"),
+        *((name, None, 2, "APP is one of those in bundles/") for name in ("shoop", "/etc", "bundles/x")),
+    ],
+)
+def test_a_call_without_the_cli_the_bundle_or_the_application_deploys_nothing(  # noqa: PLR0917  fixtures, and the case
+    bundle: Path, kaspr: Kaspr, name: str, missing: str | None, code: int, message: str
+) -> None:
     written = install_cli(bundle)
+    if missing is not None:
+        (bundle / missing).unlink()
     answer = kaspr("deploy", name)
-    assert answer.code == 2
-    assert "APP is one of those in bundles/" in answer.err
+    assert answer.code == code
+    assert message in answer.err
     assert not written.exists()
-
-
-def test_only_the_folder_of_a_bundle_can_be_deployed(bundle: Path, kaspr: Kaspr) -> None:
-    (bundle / "databricks.yml").unlink()
-    answer = kaspr("deploy", "shop")
-    assert answer.code == 2
-    assert "there is no databricks.yml in" in answer.err

@@ -17,10 +17,11 @@ def names(documents: list[Document]) -> list[str]:
     return [document.name for document in documents]
 
 
-def test_resources_from_another_file_stay(tmp_path: Path) -> None:
+def test_resources_from_another_file_stay_and_applying_the_same_again_changes_nothing(tmp_path: Path) -> None:
     one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
     first = applied([], write(one, "orders"), one)
     assert names(applied(first, write(two, "products"), two)) == ["orders", "products"]
+    assert applied(first, write(one, "orders"), one) == first
 
 
 def test_resources_missing_from_the_applied_file_or_folder_are_removed(tmp_path: Path) -> None:
@@ -38,12 +39,6 @@ def test_a_resource_that_moves_to_another_file_is_there_once(tmp_path: Path) -> 
         ("orders", "one.yaml"),
         ("products", "two.yaml"),
     ]
-
-
-def test_applying_the_same_again_changes_nothing(tmp_path: Path) -> None:
-    one = tmp_path / "one.yaml"
-    first = applied([], write(one, "orders"), one)
-    assert applied(first, write(one, "orders"), one) == first
 
 
 def test_documents_load_with_their_places(tmp_path: Path) -> None:

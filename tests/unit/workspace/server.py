@@ -17,11 +17,12 @@ _PAGE = 2
 
 @dataclass
 class FakeWorkspace:
-    """``jobs`` and ``runs`` as the API gives them, runs newest first; ``outputs`` by the id of a task's run."""
+    """``jobs`` and ``runs`` as the API gives them, newest first; ``outputs`` by a task's run, ``secrets`` by key."""
 
     jobs: list[dict[str, Any]] = field(default_factory=list)
     runs: list[dict[str, Any]] = field(default_factory=list)
     outputs: dict[int, dict[str, Any]] = field(default_factory=dict)
+    secrets: dict[str, str] = field(default_factory=dict)
     requested_paths: list[str] = field(default_factory=list)
     refuses: bool = False
     user: str = "ann@example.com"
@@ -31,6 +32,8 @@ class FakeWorkspace:
         self.requested_paths.append(path)
         if path == "/api/2.0/preview/scim/v2/Me":
             return {"userName": self.user}
+        if path == "/api/2.0/secrets/get" and query["key"] in self.secrets:
+            return {"key": query["key"], "value": self.secrets[query["key"]]}
         if path == "/api/2.2/jobs/list":
             return self._page("jobs", self.jobs, query)
         if path == "/api/2.2/jobs/runs/list":
