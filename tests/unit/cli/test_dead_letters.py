@@ -3,19 +3,16 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from kaspr_delta.runtime.applying import apply_manifests
 from kaspr_delta.spec.loader import load_path
-from kaspr_delta.storage.arrow_types import arrow_schema
-from kaspr_delta.storage.layout import TOPIC
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from tests.folders import delta_rs
 from tests.manifests import manifests
 from tests.unit.cli.conftest import Kaspr
-from tests.unit.control.test_dead_letters import AT, VALUE, failed
+from tests.unit.control.test_dead_letters import VALUE, failed, on_topic
 
 BUNDLE = Path(__file__).parents[3] / "bundles" / "order-system"
 
@@ -24,9 +21,7 @@ def test_retry_needs_no_spark_and_names_letters_that_cannot_be_retried(kaspr: Ka
     apply_manifests(Warehouse(str(tmp_path)), load_path(BUNDLE))
     delta = delta_rs(Warehouse(str(tmp_path)).namespace("order_system"))
     assert "there are no dead letters" in kaspr("dead-letters", "--retry", "--warehouse", tmp_path).err
-    delta.ensure("topic__raw_orders", TOPIC)
-    record = {"key": b'"O1"', "value": VALUE, "timestamp": AT, "partition": 0, "seq": 0}
-    delta.append("topic__raw_orders", pa.Table.from_pylist([record], arrow_schema(TOPIC.columns)))
+    on_topic(delta, {"key": b'"O1"', "value": VALUE, "headers": None})
     failed(delta)
     failed(delta, key="gone")
     failed(delta, resource="join/orders-products-join", source="orders,products")
@@ -53,39 +48,39 @@ def two_readers(tmp_path: Path) -> DeltaRs:
     for path in (BUNDLE, tmp_path / "other.yaml"):
         apply_manifests(warehouse, load_path(path))
     delta = delta_rs(warehouse.namespace("order_system"))
-    delta.ensure("topic__raw_orders", TOPIC)
-    record = {"key": b'"O1"', "value": VALUE, "timestamp": AT, "partition": 0, "seq": 0}
-    delta.append("topic__raw_orders", pa.Table.from_pylist([record], arrow_schema(TOPIC.columns)))
+    on_topic(delta, {"key": b'"O1"', "value": VALUE, "headers": None})
     failed(delta)
     return delta
-
-
-def headers_on(delta: DeltaRs) -> list[object]:
-    return [row["headers"] for row in delta.rows("topic__raw_orders") if row["headers"]]
 
 
 def test_without_a_terminal_the_retry_of_a_shared_record_needs_an_option(
     kaspr: Kaspr, tmp_path: Path, two_readers: DeltaRs
 ) -> None:
-    retry = ("dead-letters", "--retry", "--warehouse", tmp_path / "wh")
-    answer = kaspr(*retry)
+    answer = kaspr("dead-letters", "--retry", "--warehouse", tmp_path / "wh")
     assert (answer.code, answer.out) == (2, "")
-    assert (
-        f"{OTHER_READERS}: add --only-failed to retry each record only for the resource that failed on it, or --yes"
-        in answer.err
-    )
+    asked = "add --only-failed to retry each record only for the resource that failed on it, or --yes"
+    assert f"{OTHER_READERS}: {asked}" in answer.err
     assert two_readers.count("topic__raw_orders") == 1
-    answer = kaspr(*retry, "--only-failed")
-    printed = "topic raw-orders: 1 record put there again, each only for the resource that failed on it\n"
-    assert (answer.code, answer.out) == (0, printed)
-    assert headers_on(two_readers) == [[{"key": "kaspr-retry-for", "value": b"agent/ingest-orders"}]]
 
 
-def test_yes_retries_the_record_for_all_readers(kaspr: Kaspr, tmp_path: Path, two_readers: DeltaRs) -> None:
-    answer = kaspr("dead-letters", "--retry", "--yes", "--warehouse", tmp_path / "wh")
-    assert (answer.code, answer.out) == (0, "topic raw-orders: 1 record put there again\n")
+@pytest.mark.parametrize(
+    ("option", "alone", "headers"),
+    [
+        ("--yes", "", []),
+        (
+            "--only-failed",
+            ", each only for the resource that failed on it",
+            [[{"key": "kaspr-retry-for", "value": b"agent/ingest-orders"}]],
+        ),
+    ],
+)
+def test_an_option_retries_the_record_for_all_readers_or_for_the_one_that_failed(  # noqa: PLR0917  fixtures, and the case
+    kaspr: Kaspr, tmp_path: Path, two_readers: DeltaRs, option: str, alone: str, headers: list[object]
+) -> None:
+    answer = kaspr("dead-letters", "--retry", option, "--warehouse", tmp_path / "wh")
+    assert (answer.code, answer.out) == (0, f"topic raw-orders: 1 record put there again{alone}\n")
     assert two_readers.count("topic__raw_orders") == 2
-    assert headers_on(two_readers) == []
+    assert [row["headers"] for row in two_readers.rows("topic__raw_orders") if row["headers"]] == headers
 
 
 @pytest.mark.parametrize(("typed", "records"), [("n\n", 1), ("y\n", 2)])
@@ -104,14 +99,15 @@ def test_on_a_terminal_a_retry_for_all_readers_needs_confirmation(
     assert two_readers.count("topic__raw_orders") == records
 
 
-@pytest.mark.parametrize("option", ["--only-failed", "--yes"])
-def test_only_failed_and_yes_need_retry(kaspr: Kaspr, tmp_path: Path, option: str) -> None:
-    answer = kaspr("dead-letters", option, "--warehouse", tmp_path)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--only-failed --warehouse wh", "--only-failed is for --retry"),
+        ("--yes --warehouse wh", "--yes is for --retry"),
+        ("--retry --warehouse unity://main.orders/checkpoints", "put the records on their topics with produce"),
+    ],
+)
+def test_options_of_a_retry_need_it_and_a_catalog_has_none(kaspr: Kaspr, arguments: str, message: str) -> None:
+    answer = kaspr("dead-letters", *arguments.split())
     assert answer.code == 2
-    assert f"{option} is for --retry" in answer.err
-
-
-def test_letters_in_unity_catalog_cannot_be_retried_by_the_command(kaspr: Kaspr) -> None:
-    answer = kaspr("dead-letters", "--retry", "--warehouse", "unity://main.orders/checkpoints")
-    assert answer.code == 2
-    assert "put the records on their topics with produce" in answer.err
+    assert message in answer.err

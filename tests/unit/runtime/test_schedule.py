@@ -17,31 +17,23 @@ from kaspr_delta.runtime.scheduler import firings, tasks_firing
 START = datetime(2026, 3, 28, 23, 30, tzinfo=timezone.utc)
 
 
-def due(schedule: SchedulePlan | None, times: int) -> list[str]:
-    return [f"{moment:%m-%d %H:%M:%S %z}" for moment in islice(firings(schedule, START), times)]
-
-
-def test_without_a_schedule_a_task_is_due_once_at_the_start() -> None:
-    assert due(None, 5) == ["03-28 23:30:00 +0000"]
-
-
-def test_a_task_with_an_interval_is_first_due_after_one_interval() -> None:
-    assert due(SchedulePlan(90_000, None, "UTC"), 2) == ["03-28 23:31:30 +0000", "03-28 23:33:00 +0000"]
-
-
 @pytest.mark.parametrize(
-    ("cron", "zone", "moments"),
+    ("schedule", "moments"),
     [
-        ("0 9 * * mon-fri", "UTC", ["03-30 09:00:00 +0000", "03-31 09:00:00 +0000"]),
-        ("@daily", "UTC", ["03-29 00:00:00 +0000", "03-30 00:00:00 +0000"]),
-        ("0 0 ? * 7", "UTC", ["03-29 00:00:00 +0000", "04-05 00:00:00 +0000"]),
-        ("31 23 * * * 5", "UTC", ["03-28 23:31:05 +0000", "03-29 23:31:05 +0000"]),
+        (None, ["03-28 23:30:00 +0000"]),
+        (SchedulePlan(90_000, None, "UTC"), ["03-28 23:31:30 +0000", "03-28 23:33:00 +0000"]),
+        (SchedulePlan(None, "0 9 * * mon-fri", "UTC"), ["03-30 09:00:00 +0000", "03-31 09:00:00 +0000"]),
+        (SchedulePlan(None, "@daily", "UTC"), ["03-29 00:00:00 +0000", "03-30 00:00:00 +0000"]),
+        (SchedulePlan(None, "0 0 ? * 7", "UTC"), ["03-29 00:00:00 +0000", "04-05 00:00:00 +0000"]),
+        (SchedulePlan(None, "31 23 * * * 5", "UTC"), ["03-28 23:31:05 +0000", "03-29 23:31:05 +0000"]),
         # The clocks are put forward from two to three.
-        ("30 2 * * *", "Europe/Berlin", ["03-29 03:00:00 +0200", "03-30 02:30:00 +0200"]),
+        (SchedulePlan(None, "30 2 * * *", "Europe/Berlin"), ["03-29 03:00:00 +0200", "03-30 02:30:00 +0200"]),
     ],
 )
-def test_a_cron_text_is_due_in_its_time_zone(cron: str, zone: str, moments: list[str]) -> None:
-    assert due(SchedulePlan(None, cron, zone), 2) == moments
+def test_a_task_is_due_at_once_or_after_its_interval_or_by_cron_in_its_time_zone(
+    schedule: SchedulePlan | None, moments: list[str]
+) -> None:
+    assert [f"{moment:%m-%d %H:%M:%S %z}" for moment in islice(firings(schedule, START), 2)] == moments
 
 
 class FakeTaskRun:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -34,28 +34,24 @@ def databricks_connect(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("databricks_connect")
-def test_a_profile_leads_to_its_session() -> None:
+def test_a_profile_leads_to_its_session_or_to_an_error_with_the_reason() -> None:
     session: object = databricks_session("work")
     assert session == "a session"
-
-
-@pytest.mark.usefixtures("databricks_connect")
-def test_a_profile_that_gives_no_session_is_an_error_with_the_reason() -> None:
     with pytest.raises(SetupError, match=r"^profile 'home' gives no Spark session: profile home is not configured$"):
         databricks_session("home")
 
 
-def test_without_databricks_connect_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("warehouse", "session", "message"),
+    [
+        (UNITY, None, r"pip install 'kaspr-delta\[connect\]'"),
+        ("folder", None, "name unity://"),
+        (UNITY, object(), "both were given"),
+    ],
+)
+def test_a_profile_needs_databricks_connect_and_a_catalog_and_no_other_session(
+    monkeypatch: pytest.MonkeyPatch, warehouse: str, session: Any, message: str
+) -> None:
     monkeypatch.setitem(sys.modules, "databricks.connect", None)
-    with pytest.raises(SetupError, match=r"pip install 'kaspr-delta\[connect\]'"):
-        Application.open(warehouse=UNITY, profile="work")
-
-
-def test_a_profile_together_with_a_local_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="name unity://"):
-        Application.open(warehouse=tmp_path, profile="work")
-
-
-def test_a_session_together_with_a_profile_is_refused() -> None:
-    with pytest.raises(UsageError, match="both were given"):
-        Application.open(warehouse=UNITY, profile="work", spark=object())  # type: ignore[arg-type]  # never looked at
+    with pytest.raises((SetupError, UsageError), match=message):
+        Application.open(warehouse=warehouse, profile="work", spark=session)
