@@ -15,7 +15,7 @@ from kaspr_delta.errors import (
     SetupError,
     UsageError,
 )
-from kaspr_delta.extras import missing_extra
+from kaspr_delta.extras import required
 from kaspr_delta.version import VERSION
 
 if TYPE_CHECKING:
@@ -42,12 +42,7 @@ def __getattr__(name: str) -> Any:
     Raises SetupError, which says what to install, if there is no Spark.
     """
     if name == "Application":
-        try:
+        with required():
             from kaspr_delta.application import Application
-        except ImportError as error:
-            problem = missing_extra(error)
-            if problem is None:
-                raise
-            raise problem from error
         return Application
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from kaspr_delta.errors import SetupError
 
 _EXTRAS = {
@@ -9,10 +12,18 @@ _EXTRAS = {
     **dict.fromkeys(("starlette", "uvicorn", "anyio", "jinja2", "prometheus_client"), "serve"),
     "databricks": "databricks",
 }
+# The names of packages that are not those of their modules.
+_PACKAGES = {"delta": "delta-spark", "databricks": "databricks-sdk"}
 
 
-def missing_extra(error: ImportError) -> SetupError | None:
-    """The error that says what to install, if a package of an extra cannot be imported."""
-    package = (error.name or "").partition(".")[0]
-    extra = _EXTRAS.get(package)
-    return None if extra is None else SetupError(f"{package} is not installed: pip install 'kaspr-delta[{extra}]'")
+@contextmanager
+def required() -> Iterator[None]:
+    """Raise SetupError, which says what to install, if a package of an extra cannot be imported."""
+    try:
+        yield
+    except ImportError as error:
+        module = (error.name or "").partition(".")[0]
+        if module not in _EXTRAS:
+            raise
+        package, extra = _PACKAGES.get(module, module), _EXTRAS[module]
+        raise SetupError(f"{package} is not installed: pip install 'kaspr-delta[{extra}]'") from error

@@ -6,6 +6,7 @@ import base64
 import os
 
 from kaspr_delta.errors import SetupError
+from kaspr_delta.extras import required
 from kaspr_delta.plan.definition.bindings import SecretPlan
 
 
@@ -25,11 +26,9 @@ def password_of(secret: SecretPlan) -> str:
 
 
 def _from_databricks(scope: str, key: str) -> str:
-    try:
+    with required():
         from databricks.sdk import WorkspaceClient
         from databricks.sdk.errors.base import DatabricksError
-    except ImportError as error:
-        raise SetupError("databricks-sdk is not installed: pip install 'kaspr-delta[databricks]'") from error
     try:
         value = WorkspaceClient().secrets.get_secret(scope, key).value
     except (DatabricksError, ValueError) as error:  # ValueError: no credentials were found

@@ -9,7 +9,7 @@ import base64
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import pyarrow as pa
 
@@ -33,10 +33,9 @@ _MISSING: Any = object()
 def export_format(path: str, given: str | None) -> ExportFormat:
     """The format to write. Raises UsageError."""
     wanted = given or format_named(path)
-    for known in get_args(ExportFormat):
-        if wanted == known:
-            return known  # type: ignore[no-any-return]  # get_args has no types
-    raise UsageError(f"{path}: expected a file name that ends in .csv or .parquet, or one of them as --format")
+    if wanted not in get_args(ExportFormat):
+        raise UsageError(f"{path}: expected a file name that ends in .csv or .parquet, or one of them as --format")
+    return cast("ExportFormat", wanted)
 
 
 def write_rows(rows: DataFrame, path: str, file_format: str | None, *, flat: bool) -> int:
@@ -46,7 +45,11 @@ def write_rows(rows: DataFrame, path: str, file_format: str | None, *, flat: boo
     as ``left.price`` if the file is ``flat``, else JSON text. A column of several types (a VARIANT) becomes JSON text.
     """
     wanted = export_format(path, file_format)
-    columns = _columns(rows.schema, flat=flat) if wanted == "csv" else _nested_columns(rows.schema)
+    if wanted == "csv":
+        columns = list(_columns(rows.schema, flat=flat))
+    else:
+        fields = [(rows[quoted(one.name)], one) for one in rows.schema.fields]
+        columns = [_without_variants(column, one.dataType).alias(one.name) for column, one in fields]
     return _write(collected(rows.select(*columns)), path, wanted)
 
 
@@ -168,15 +171,6 @@ def _columns(schema: StructType, *, flat: bool, above: str = "", name: str = "")
             case T.BinaryType():
                 column = base64_of(column)
         yield column.alias(called)
-
-
-def _nested_columns(schema: StructType) -> Iterator[Column]:
-    """The columns of a Parquet file."""
-    from pyspark.sql import functions as F
-
-    for field in schema.fields:
-        column = F.col(quoted(field.name))
-        yield _without_variants(column, field.dataType).alias(field.name)
 
 
 def _without_variants(column: Column, kind: DataType) -> Column:

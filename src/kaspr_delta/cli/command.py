@@ -15,7 +15,7 @@ from kaspr_delta.cli.interruption import ended_by_interrupt
 from kaspr_delta.cli.target import Target
 from kaspr_delta.disk_errors import disk_problem
 from kaspr_delta.errors import KasprError, SetupError
-from kaspr_delta.extras import missing_extra
+from kaspr_delta.extras import required
 from kaspr_delta.storage.namespace import Warehouse
 
 _STDERR = 2
@@ -33,15 +33,10 @@ class Command(TyperCommand):
         location = Target.of(ctx).location
         log = location.log_file
         try:
-            with ended_by_interrupt(), _native_messages_in(location):
+            with required(), ended_by_interrupt(), _native_messages_in(location):
                 return super().invoke(ctx)
-        except KasprError:
+        except (KasprError, ImportError):
             raise
-        except ImportError as error:
-            missing = missing_extra(error)
-            if missing is None:
-                raise
-            raise missing from error
         except BaseException as error:  # also the panics of delta-rs
             problem = disk_problem(error, None if log is None else log.parent)
             if problem is None:

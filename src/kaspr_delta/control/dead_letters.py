@@ -159,13 +159,14 @@ class DeadLetters:
 
 def _inputs(plan: Plan, ref: ResourceRef) -> Iterator[TopicInput | ChannelInput]:
     """The topics and channels that a resource reads record by record."""
-    agent = plan.agent(ref.name) if ref.kind == "agent" else None
-    join = plan.join(ref.name) if ref.kind == "join" else None
-    made = plan.aggregation(ref.name) if ref.kind == "table" else None
-    if agent is not None:
+    sides: tuple[StreamPlan | str, ...] = ()
+    if ref.kind == "agent" and (agent := plan.agent(ref.name)):
         yield agent.input
-    sides = (join.left, join.right) if join is not None else ()
-    for side in (*sides, *(() if made is None else (made.origin,))):
+    elif ref.kind == "join" and (join := plan.join(ref.name)):
+        sides = (join.left, join.right)
+    elif ref.kind == "table" and (made := plan.aggregation(ref.name)):
+        sides = (made.origin,)
+    for side in sides:
         if isinstance(side, StreamPlan):
             yield side.input
 

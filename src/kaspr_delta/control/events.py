@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -61,11 +61,6 @@ class Event:
     kind: str
     name: str
     message: str
-
-
-def by_name(manifests: Iterable[Manifest]) -> Resources:
-    """Resources by kind and name."""
-    return {(manifest.kind, manifest.metadata.name): manifest for manifest in manifests}
 
 
 def references(manifest: Manifest, there: Resources) -> Iterator[Reference]:

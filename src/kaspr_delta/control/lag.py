@@ -113,14 +113,8 @@ def _sides(plan: Plan, ref: ResourceRef) -> Mapping[str, str]:
 
 
 def _log_of(plan: Plan, ref: ResourceRef) -> str:
-    found = {
-        "agent": plan.agent(ref.name),
-        "join": plan.join(ref.name),
-        "task": plan.task(ref.name),
-        "table": plan.aggregation(ref.name),
-        "topic": plan.topic(ref.name),
-    }[ref.kind]
-    return "" if found is None else found.log
+    running = (*plan.agents, *plan.joins, *plan.tasks, *plan.aggregations, *plan.topics)
+    return next((one.log for one in running if one.ref == ref), "")
 
 
 def _newest_checkpoint(folder: Path) -> Path | None:

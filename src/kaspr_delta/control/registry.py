@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kaspr_delta.control.events import WARNING, Event, Resources, by_name, events_of_change
+from kaspr_delta.control.events import WARNING, Event, Resources, events_of_change
 from kaspr_delta.errors import NotFoundError, SetupError
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
@@ -193,7 +193,7 @@ def loaded(documents: Iterable[Document]) -> LoadedManifests:
 
 def manifests(documents: Iterable[Document]) -> Resources:
     """The manifests of documents, by kind and name."""
-    return by_name(map(_manifest, documents))
+    return {document.id: _manifest(document) for document in documents}
 
 
 def _manifest(document: Document) -> Manifest:

@@ -164,11 +164,9 @@ def _linked(everything: Mapping[tuple[str, str], Manifest]) -> dict[str, list[di
 
 def kept_in(plan: Plan, ref: ResourceRef) -> str | None:
     """The Delta table that holds the rows of a resource; None if it keeps none."""
-    table = plan.table(ref.name) if ref.kind == "table" else None
-    join = plan.join(ref.name) if ref.kind == "join" else None
-    if table is not None:
+    if ref.kind == "table" and (table := plan.table(ref.name)):
         return table.delta_name
-    if join is not None:
+    if ref.kind == "join" and (join := plan.join(ref.name)):
         return join.result if isinstance(join, TableTableJoinPlan) else join.log
     return None
 

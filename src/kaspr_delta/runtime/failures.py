@@ -31,9 +31,6 @@ class Failures:
     def __contains__(self, ref: ResourceRef) -> bool:
         return ref in self.errors
 
-    def __bool__(self) -> bool:
-        return bool(self.errors)
-
     def note(self, ref: ResourceRef, error: Exception | None) -> None:
         """Note that a resource failed, if there is an error, and tell the listener."""
         if error is not None:

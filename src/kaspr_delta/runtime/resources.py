@@ -220,21 +220,16 @@ def run_of(delta: Tables, plan: Plan, ref: ResourceRef) -> ResourceRun:
 
 
 def _resource(delta: Tables, plan: Plan, ref: ResourceRef) -> Resource[Any]:
-    join = plan.join(ref.name) if ref.kind == "join" else None
-    if join is not None:
+    if ref.kind == "join" and (join := plan.join(ref.name)):
         return _JOINS[type(join)](delta, join, plan)
-    aggregation = plan.aggregation(ref.name) if ref.kind == "table" else None
-    if aggregation is not None:
+    if ref.kind == "table" and (aggregation := plan.aggregation(ref.name)):
         over_table = isinstance(aggregation.origin, str)
         return (TableAggregation if over_table else StreamAggregation)(delta, aggregation, plan)
-    agent = plan.agent(ref.name) if ref.kind == "agent" else None
-    if agent is not None:
+    if ref.kind == "agent" and (agent := plan.agent(ref.name)):
         return Agent(delta, agent, plan)
-    task = plan.task(ref.name) if ref.kind == "task" else None
-    if task is not None:
+    if ref.kind == "task" and (task := plan.task(ref.name)):
         return Task(delta, task, plan)
-    topic = plan.topic(ref.name) if ref.kind == "topic" else None
-    if topic is not None and topic.binding is not None:
+    if ref.kind == "topic" and (topic := plan.topic(ref.name)) and topic.binding:
         return (Ingest if topic.binding.direction == "input" else Export)(delta, topic, plan)
     raise NotFoundError.among("resource that runs", str(ref), map(str, plan.runs))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kaspr_delta.control.totals import last_of
 from kaspr_delta.engine.batch.progress import folded_batches, forget_old
@@ -62,6 +62,9 @@ class Runner:
     # The number of failures that ``_is_over`` has seen, and when it saw the last one.
     _seen: int = field(default=0, init=False)
     _seen_at: float = field(default=0.0, init=False)
+    # When expired rows were deleted, and whether a table that a round has read got columns meanwhile.
+    _cleaned_at: float = field(default=0.0, init=False)
+    _new_columns: bool = field(default=False, init=False)
     _table_groups: TableGroups = field(init=False)
 
     def __post_init__(self) -> None:
@@ -135,11 +138,11 @@ class Runner:
         batch is running, so that timed work may run. Serverless compute supports only streams that end.
         """
         self._stop, pause = stop, every / 1_000
-        cleaned = time.monotonic()
         while not self._is_over:
-            if self._round(refs).new_columns or stop.wait(pause) or self._is_lost or changed():
+            self._round(refs)
+            if self._new_columns or stop.wait(pause) or self._is_lost or changed():
                 return
-            cleaned = self._cleaned_since(cleaned)
+            self._clean_sometimes()
 
     def _streaming(
         self, refs: Sequence[ResourceRef], stop: threading.Event, every: int, changed: Callable[[], bool]
@@ -154,7 +157,7 @@ class Runner:
         self, streams: Streams, refs: Sequence[ResourceRef], stop: threading.Event, changed: Callable[[], bool]
     ) -> None:
         """Watch streams until ``stop`` is set, a lock is lost, the plan or columns have changed, or ``_is_over``."""
-        ticked = cleaned = time.monotonic()
+        ticked = time.monotonic()
         while not (self._is_over or stop.wait(_POLL)):
             streams.revive()
             if self._is_lost or changed() or streams.took_new_columns:
@@ -165,7 +168,7 @@ class Runner:
                         streams.tick(ref)
                 streams.tell_lag()
                 ticked = time.monotonic()
-            cleaned = self._cleaned_since(cleaned)
+            self._clean_sometimes()
 
     @property
     def rebuilds(self) -> Mapping[ResourceRef, str]:
@@ -191,34 +194,31 @@ class Runner:
         """Whether another process took one of the locks. Releasing that lock then raises an error that names it."""
         return any(lost.is_set() for lost in self._lost)
 
-    def _cleaned_since(self, cleaned: float) -> float:
-        """Delete expired rows if the last time is long enough ago. Returns the time of the last deletion."""
-        if time.monotonic() - cleaned < _CLEANING:
-            return cleaned
-        self._remove_old()
-        return time.monotonic()
+    def _clean_sometimes(self) -> None:
+        if time.monotonic() - self._cleaned_at >= _CLEANING:
+            self._remove_old()
 
     def _remove_old(self) -> None:
         remove_old(self.delta, self.spark, self.plan, self._failures.note)
+        self._cleaned_at = time.monotonic()
 
     def _until_stage_quiet(self, stage: Stage) -> int:
         total = 0
         for _ in range(_MOST_ROUNDS):
-            rows = self._round(stage.resources).rows
+            rows = self._round(stage.resources)
             total += rows
             if rows == 0 or not stage.loop:
                 return total
         raise _endless(stage.resources)
 
-    def _round(self, refs: Sequence[ResourceRef]) -> _Round:
-        """Run resources once on the rows available now, side by side if they may."""
+    def _round(self, refs: Sequence[ResourceRef]) -> int:
+        """Run resources once on the rows available now, side by side if they may. Returns the number of rows."""
         refs = [ref for ref in refs if ref not in self._failures]
-        went = [self._round_of(some) for some in self._table_groups.apart(refs)]
-        return _Round(sum(one.rows for one in went), any(one.new_columns for one in went))
+        return sum(self._round_of(some) for some in self._table_groups.apart(refs))
 
-    def _round_of(self, refs: Sequence[ResourceRef]) -> _Round:
+    def _round_of(self, refs: Sequence[ResourceRef]) -> int:
         if self._stop.is_set():
-            return _Round(0, new_columns=False)
+            return 0
         refs = [ref for ref in refs if ref not in self._failures]
         with (
             self._table_groups.held(refs),
@@ -228,12 +228,15 @@ class Runner:
             rows = sum(self._attempted(ref, lambda ref: self._processed(streams, ref)) for ref in refs)
         if self._stop.is_set():  # some queries may have failed without being awaited
             streams.note_failures()
-        return _Round(rows, streams.took_new_columns)
+        self._new_columns |= streams.took_new_columns
+        return rows
 
     def _processed(self, streams: Streams, ref: ResourceRef) -> int:
         """Let a resource process all available rows, and those that it holds back. Returns the number of rows."""
-        rows = streams.await_processed(ref, self._stop)
-        return rows if self._stop.is_set() else rows + self._processed_late(ref)
+        rows, run = streams.await_processed(ref, self._stop), self._runs[ref]
+        if run.resource.timed and not self._stop.is_set():  # no later rows will come in this run
+            rows += run.runner.tick(self.spark, ending=True)
+        return rows
 
     def _attempted(self, ref: ResourceRef, work: Callable[[ResourceRef], int]) -> int:
         """Let a resource do some work. Returns the number of rows. If it fails, the others go on."""
@@ -245,11 +248,6 @@ class Runner:
         if ref not in self._failures and not self._stop.is_set():
             self.listener(CaughtUp(ref))
         return rows
-
-    def _processed_late(self, ref: ResourceRef) -> int:
-        """Process rows that are held back for later ones: none will come in this run. Returns the number of rows."""
-        run = self._runs[ref]
-        return run.runner.tick(self.spark, ending=True) if run.resource.timed else 0
 
     def _sends_anywhere(self, stages: Iterable[Stage]) -> bool:
         agents = [self.plan.agent(ref.name) for ref in _refs(stages) if ref.kind == "agent"]
@@ -307,13 +305,6 @@ class Runner:
     def _companions(self, ref: ResourceRef) -> list[ResourceRef]:
         waiting = {other for other, _ in self.plan.waiting}
         return [other for other in self.plan.group_of(ref) if other != ref and other not in waiting]
-
-
-class _Round(NamedTuple):
-    """The result of a round: the number of rows read, and whether a table that was read got columns meanwhile."""
-
-    rows: int
-    new_columns: bool
 
 
 def _refs(stages: Iterable[Stage]) -> list[ResourceRef]:

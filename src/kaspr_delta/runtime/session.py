@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kaspr_delta.errors import SetupError
+from kaspr_delta.extras import required
 from kaspr_delta.runtime.java import check_java
 from kaspr_delta.runtime.versions import spark_is_elsewhere
 from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE
@@ -59,11 +60,9 @@ def spark_session(log: Path | None = None) -> SparkSession:
     On Databricks and under Spark Connect no embedded session is started. Raises SetupError if Java or the packages of
     the extra ``local`` are missing.
     """
-    try:
+    with required():
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise SetupError("pyspark is not installed: pip install 'kaspr-delta[local]'") from error
     with contextlib.suppress(PySparkException):  # there is none
         return SparkSession.active()
     if spark_is_elsewhere():
@@ -92,11 +91,9 @@ def databricks_session(profile: str) -> SparkSession:
 
 def _embedded(log: Path | None) -> SparkSession:
     check_java()
-    try:
+    with required():
         from delta import configure_spark_with_delta_pip
-    except ImportError as error:
-        raise SetupError("delta-spark is not installed: pip install 'kaspr-delta[local]'") from error
-    from pyspark.sql import SparkSession
+        from pyspark.sql import SparkSession
 
     # Workers run this interpreter: another python on the PATH does not have our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
