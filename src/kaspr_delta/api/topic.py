@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ from kaspr_delta.engine.binding.endpoint import Endpoint, endpoint_of
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.sequence import offset
 from kaspr_delta.engine.rows.typed_columns import as_text
-from kaspr_delta.engine.streams.effect import RECORD, SCHEMA, Effect, to_arrow
+from kaspr_delta.engine.streams.effect import RECORD, SCHEMA, to_arrow
 from kaspr_delta.engine.streams.event import moment_of
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.engine.streams.source import changelog_records, emitted, topic_records
@@ -105,7 +104,11 @@ class ChangelogHandle:
         refuse_made(plan.name, self.made_from)
         topics = Topics({plan.changelog: plan.partitions}, plan.partitions)
         effects = [to_effect(record, plan.changelog, plan.serializers, topics) for record in records_given(records)]
-        rows = {key: (key, value, _moment(e)) for e in effects for key, value in [table_write(e, plan)]}
+        rows = {
+            key: (key, value, None if one.timestamp is None else moment_of(one.timestamp))
+            for one in effects
+            for key, value in [table_write(one, plan)]
+        }
         if rows:
             self.table.put(self.spark, list(rows.values()))
         return len(effects)
@@ -187,7 +190,3 @@ def _in_order(records: DataFrame, limit: int | None) -> list[dict[str, Any]]:
     """The rows ordered by offset, at most ``limit``."""
     rows = records.orderBy("offset")
     return [row.asDict() for row in (rows if limit is None else rows.limit(limit)).collect()]
-
-
-def _moment(effect: Effect) -> datetime | None:
-    return None if effect.timestamp is None else moment_of(effect.timestamp)

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from kaspr_delta.cli.options import AppOption
-from kaspr_delta.cli.progress import console, results
+from kaspr_delta.cli.progress import note, results
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError, SetupError, UsageError
 
@@ -79,7 +79,7 @@ def logs(  # noqa: PLR0913, PLR0917  one parameter an option
             raise NotFoundError.among("resource in these runs", resource, set(known))
         attempts = [attempt for attempt in attempts if resource in attempt[2].resources]
     if not attempts:
-        console().print("no job has run yet", style="dim")
+        note("no job has run yet")
     for job, run, task in attempts:
         typer.echo(f"== {job.name}, {_started(run)}: {task.key} {task.state}")
         for line in _written(workspace, task):

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from kaspr_delta.cli.completion import complete_readable, complete_topic
-from kaspr_delta.cli.progress import console
+from kaspr_delta.cli.progress import note
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError, UsageError
 from kaspr_delta.serde.json_lines import json_line, objects_of
@@ -33,7 +33,7 @@ def produce(
     """
     records = list(read_lines(file))
     handle = target.open().topic(topic)
-    console().print(f"{handle.produce(records)} records on {topic}", style="dim", markup=False)
+    note(f"{handle.produce(records)} records on {topic}")
 
 
 def consume(

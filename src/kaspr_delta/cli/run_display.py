@@ -14,19 +14,8 @@ from rich.text import Text
 
 from kaspr_delta.cli.progress import ProgressOutput, console, log, note
 from kaspr_delta.plan.definition.waiting import in_words
+from kaspr_delta.runtime import run_events as events
 from kaspr_delta.runtime.failures import short_text
-from kaspr_delta.runtime.run_events import (
-    BatchDone,
-    CaughtUp,
-    ColumnsChanged,
-    Failed,
-    GapFilled,
-    LagSeen,
-    Listener,
-    RunEvent,
-    Started,
-    Waits,
-)
 
 if TYPE_CHECKING:
     from kaspr_delta.engine.batch.progress import BatchReport
@@ -35,7 +24,7 @@ _STYLES = {"runs": "cyan", "caught up": "green", "failed": "bold red"}
 
 
 @contextlib.contextmanager
-def shown(output: ProgressOutput, *, keep: bool) -> Iterator[Listener]:
+def shown(output: ProgressOutput, *, keep: bool) -> Iterator[events.Listener]:
     """The listener that shows a run. With ``keep`` the table on a terminal stays when the run has ended."""
     screen = console()
     if output == "json":
@@ -61,20 +50,20 @@ class Tally:
     seconds: float = 0.0
     lag: int | None = None
 
-    def take(self, event: RunEvent) -> None:
+    def take(self, event: events.RunEvent) -> None:
         """Follow an event."""
         match event:
-            case Started():
+            case events.Started():
                 self.state = "runs"
-            case LagSeen(rows=rows):
+            case events.LagSeen(rows=rows):
                 self.lag = rows
-            case CaughtUp():
+            case events.CaughtUp():
                 self.state, self.lag = "caught up", 0
-            case Waits():
+            case events.Waits():
                 self.state = "waits"
-            case Failed():
+            case events.Failed():
                 self.state = "failed"
-            case BatchDone(report=report):
+            case events.BatchDone(report=report):
                 self.batches += 1
                 self.rows_in += report.rows_in
                 self.rows_out += report.rows_out
@@ -89,7 +78,7 @@ class Tallies:
     resources: dict[str, Tally] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, event: RunEvent) -> Tally:
+    def take(self, event: events.RunEvent) -> Tally:
         """Follow an event; the tally of its resource."""
         with self.lock:
             tally = self.resources.setdefault(str(event.resource), Tally())
@@ -100,7 +89,7 @@ class Tallies:
 class Board(Tallies):
     """The table on a terminal."""
 
-    def __call__(self, event: RunEvent) -> None:
+    def __call__(self, event: events.RunEvent) -> None:
         self.take(event)
 
     def table(self) -> Table:
@@ -129,38 +118,38 @@ class Lines(Tallies):
 
     as_json: bool = False
 
-    def __call__(self, event: RunEvent) -> None:
+    def __call__(self, event: events.RunEvent) -> None:
         before = self.resources.get(str(event.resource), Tally()).lag
         lag = self.take(event).lag
         with contextlib.suppress(OSError):  # a closed log does not stop the run
             self._tell(event, before, lag)
 
-    def _tell(self, event: RunEvent, before: int | None, lag: int | None) -> None:
+    def _tell(self, event: events.RunEvent, before: int | None, lag: int | None) -> None:
         match event:
-            case BatchDone(report=report):
+            case events.BatchDone(report=report):
                 self._batch(event, report, lag)
-            case LagSeen(rows=rows) if self.as_json and rows != before:
+            case events.LagSeen(rows=rows) if self.as_json and rows != before:
                 log("lag", {"resource": str(event.resource), "rows": rows})
-            case ColumnsChanged():
+            case events.ColumnsChanged():
                 note(
                     f"  {event.resource}: columns of a table that it reads were added or moved. It goes on, matches"
                     " columns by name and takes up new ones"
                 )
-            case GapFilled(rebuilt=False):
+            case events.GapFilled(rebuilt=False):
                 note(
                     f"  {event.resource}: changes that it had not read were gone from the change feed. It has read its"
                     " records from the rows of their topic: none is missing"
                 )
-            case GapFilled():
+            case events.GapFilled():
                 note(
                     f"  {event.resource}: changes that it had not read were gone. Its state was made anew from the"
                     " tables as they are, as onGap of the application says",
                     style="yellow",
                     event="warning",
                 )
-            case Waits(reason=reason):
+            case events.Waits(reason=reason):
                 note(f"  {event.resource} {in_words(reason)}", style="yellow", event="warning")
-            case Failed(error=error):
+            case events.Failed(error=error):
                 if self.as_json:
                     log("failed", {"resource": str(event.resource), "message": str(error).split("\n", 1)[0]})
                 else:
@@ -169,7 +158,7 @@ class Lines(Tallies):
                         style="red",
                     )
 
-    def _batch(self, event: BatchDone, report: BatchReport, lag: int | None) -> None:
+    def _batch(self, event: events.BatchDone, report: BatchReport, lag: int | None) -> None:
         if self.as_json:
             log(
                 "batch",

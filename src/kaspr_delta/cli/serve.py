@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from kaspr_delta.cli.progress import console
+from kaspr_delta.cli.progress import note
 from kaspr_delta.cli.target import Target
 from kaspr_delta.settings import APP_PORT_VARIABLE
 from kaspr_delta.spec.loader import load_path
@@ -72,8 +72,8 @@ def serve(  # noqa: PLR0913, PLR0917  one parameter an option
     site = application.served.site.plan
 
     def listening(at: int) -> None:
-        console().print(f"serving {site.application} at http://{host}:{at}{root_path}", style="dim", markup=False)
+        note(f"serving {site.application} at http://{host}:{at}{root_path}")
         for view in site.web_views:
-            console().print(f"  {view.method} {view.path}  {view.description}".rstrip(), style="dim", markup=False)
+            note(f"  {view.method} {view.path}  {view.description}".rstrip())
 
     serve_at(application, Address(host, chosen_port, root_path, behind_proxy), listening)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from kaspr_delta.cli.completion import complete_table
-from kaspr_delta.cli.progress import console
+from kaspr_delta.cli.progress import console, note
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -113,11 +113,11 @@ def _load(target: Target, name: str, file: str, written_as: str | None, columns:
         if file_format != "delta" and not declared.is_foreign:
             rows = rows_in(file, file_format)
             content = read_content(declared, file, rows, options, json=file_format == "json")
-            for note in content.notes():
-                console().print(note, style="dim", markup=False)
+            for kinds in content.notes():
+                note(kinds)
     table = target.open().table(name)
     count = table.load(file, **columns, file_format=file_format) if content is None else table.put_content(content)
-    console().print(f"{count} rows loaded into {name}", style="dim", markup=False)
+    note(f"{count} rows loaded into {name}")
 
 
 def _applied(target: Target) -> Plan | None:
@@ -195,4 +195,4 @@ def export(
     """
     handle = handle_of(target.open(), name)
     count = handle.export(file, file_format)
-    console().print(f"{count} rows of {name} in {file}", style="dim", markup=False)
+    note(f"{count} rows of {name} in {file}")

@@ -85,7 +85,10 @@ class Registry:
         """
         rows = self.tables.rows(RESOURCES)
         if rows and rows[0].get("format") != WAREHOUSE_FORMAT:
-            raise _another_format(rows[0].get("format") or 0)
+            raise SetupError(
+                f"this application is kept in format {rows[0].get('format') or 0}, and this version of kaspr-delta"
+                f" reads format {WAREHOUSE_FORMAT}: use the version that wrote it, or a new warehouse"
+            )
         rows.sort(key=lambda row: row["position"])
         return [Document(**{name: row[name] for name in Document.__dataclass_fields__}) for row in rows]
 
@@ -203,10 +206,3 @@ def _manifest(document: Document) -> Manifest:
 
 # A registry is read again whenever it may have changed, but most of its documents have not.
 _loaded_once = lru_cache(maxsize=4096)(load_text)
-
-
-def _another_format(found: int) -> SetupError:
-    return SetupError(
-        f"this application is kept in format {found}, and this version of kaspr-delta reads format {WAREHOUSE_FORMAT}:"
-        " use the version that wrote it, or a new warehouse"
-    )

@@ -41,27 +41,7 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.names import value_view
 from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.spec.ddl import Type
-from kaspr_delta.storage.layout import (
-    AGGREGATION,
-    BUFFER,
-    CHANNEL,
-    CONTRIBUTIONS,
-    EFFECTS,
-    EXPORT,
-    GROUP_TIMES,
-    INDEX,
-    INGEST,
-    STREAM_CHANNEL,
-    SUBSCRIPTIONS,
-    SYSTEM,
-    TOPIC,
-    WAITING,
-    Layout,
-    joined_layout,
-    result_layout,
-    selected_layout,
-    table_layout,
-)
+from kaspr_delta.storage import layout as layouts
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import Tables
 
@@ -78,63 +58,63 @@ _JOINS: dict[type[JoinPlan], Callable[..., Resource[Any]]] = {
 }
 
 
-def tables_kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, Layout]]:
+def tables_kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, layouts.Layout]]:
     """The Delta tables, with layouts, that belong to one resource and are removed with it."""
     for name, layout in _kept_by(plan, ref):
         yield name, _followable(layout, plan)
 
 
-def _followable(layout: Layout, plan: Plan) -> Layout:
+def _followable(layout: layouts.Layout, plan: Plan) -> layouts.Layout:
     """The layout with the application's retention of change feeds, unless the table has its own."""
     own = not layout.change_feed or layout.feed_retention is not None
     return layout if own else replace(layout, feed_retention=plan.feed_retention)
 
 
-def _kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, Layout]]:
+def _kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, layouts.Layout]]:
     if ref.kind == "table" and (table := plan.table(ref.name)):
         for name in () if table.is_foreign else dict.fromkeys((table.delta_name, table.state)):
-            yield name, table_layout(table)
+            yield name, layouts.table_layout(table)
         if aggregation := plan.aggregation(ref.name):
-            yield aggregation.log, AGGREGATION
+            yield aggregation.log, layouts.AGGREGATION
             if isinstance(aggregation.origin, str):
-                yield aggregation.contributions, CONTRIBUTIONS
-                yield aggregation.group_times, GROUP_TIMES
+                yield aggregation.contributions, layouts.CONTRIBUTIONS
+                yield aggregation.group_times, layouts.GROUP_TIMES
     if ref.kind == "join" and (join := plan.join(ref.name)):
         yield from _tables_of_join(join, *plan.column_types(join))
     if ref.kind == "agent" and (agent := plan.agent(ref.name)):
-        yield agent.log, EFFECTS
+        yield agent.log, layouts.EFFECTS
     if ref.kind == "task" and (task := plan.task(ref.name)):
-        yield task.log, EFFECTS
+        yield task.log, layouts.EFFECTS
     if ref.kind == "topic" and (topic := plan.topic(ref.name)) and topic.binding:
-        yield topic.log, INGEST if topic.binding.direction == "input" else EXPORT
+        yield topic.log, layouts.INGEST if topic.binding.direction == "input" else layouts.EXPORT
 
 
-def _tables_of_join(join: JoinPlan, left: Type | None, right: Type | None) -> Iterator[tuple[str, Layout]]:
+def _tables_of_join(join: JoinPlan, left: Type | None, right: Type | None) -> Iterator[tuple[str, layouts.Layout]]:
     match join:
         case ForeignKeyJoinPlan() | SameKeyJoinPlan():
-            channel = joined_layout(CHANNEL, left, right)
+            channel = layouts.joined_layout(layouts.CHANNEL, left, right)
             selects = join.select is not None and join.select.function is not None
             yield join.log, replace(channel, columns=f"{channel.columns}, {SELECTED} STRING") if selects else channel
             selected = join.select.columns(left, right) if join.select else ()
-            yield join.result, selected_layout(selected) if selected else result_layout(left, right)
+            yield join.result, layouts.selected_layout(selected) if selected else layouts.result_layout(left, right)
             if isinstance(join, ForeignKeyJoinPlan):
-                yield join.subscriptions, SUBSCRIPTIONS
+                yield join.subscriptions, layouts.SUBSCRIPTIONS
         case StreamTableJoinPlan():
-            yield join.log, STREAM_CHANNEL
+            yield join.log, layouts.STREAM_CHANNEL
             if join.pending is not None:
-                yield join.waiting, WAITING
+                yield join.waiting, layouts.WAITING
         case RightForeignKeyJoinPlan():
-            yield join.log, STREAM_CHANNEL
-            yield join.index, INDEX
+            yield join.log, layouts.STREAM_CHANNEL
+            yield join.index, layouts.INDEX
         case StreamStreamJoinPlan():
-            yield join.log, STREAM_CHANNEL
-            yield join.buffer, BUFFER
+            yield join.log, layouts.STREAM_CHANNEL
+            yield join.buffer, layouts.BUFFER
 
 
-def tables_of(plan: Plan) -> Iterator[tuple[ResourceRef, str, Layout]]:
+def tables_of(plan: Plan) -> Iterator[tuple[ResourceRef, str, layouts.Layout]]:
     """Every Delta table that the plan of an application names, with its resource and its layout."""
     for topic in plan.topics:
-        yield topic.ref, topic.delta_name, _followable(TOPIC, plan)
+        yield topic.ref, topic.delta_name, _followable(layouts.TOPIC, plan)
     for kind in (plan.topics, plan.tables, plan.joins, plan.agents, plan.tasks):
         for resource in kind:
             for table, layout in tables_kept_by(plan, resource.ref):
@@ -153,7 +133,7 @@ def remove_data(spark: SparkSession, delta: Tables, plan: Plan, ref: ResourceRef
 def create_system_tables(spark: SparkSession, delta: Tables) -> None:
     """Create the schema and the tables whose names start with ``_kaspr``."""
     delta.create_schema(spark)
-    side_by_side([partial(delta.create, spark, table, layout) for table, layout in SYSTEM.items()])
+    side_by_side([partial(delta.create, spark, table, layout) for table, layout in layouts.SYSTEM.items()])
 
 
 def create_tables(spark: SparkSession, delta: Tables, plan: Plan) -> dict[ResourceRef, str]:
@@ -163,7 +143,7 @@ def create_tables(spark: SparkSession, delta: Tables, plan: Plan) -> dict[Resour
     """
     waiting: dict[ResourceRef, str] = {}
 
-    def create(ref: ResourceRef, table: str, layout: Layout) -> None:
+    def create(ref: ResourceRef, table: str, layout: layouts.Layout) -> None:
         with made_to_wait(waiting, ref):
             delta.create(spark, table, layout)
 
