@@ -79,21 +79,21 @@ def test_s0_13_a_join_waits_for_its_tables_and_finds_them_once_applied(on: Kaspr
     assert sorted(reasons(on)) == sorted([*warnings, *normal])
     assert rows(on("get", "kasprjoins"))["orders-products-join"]["READY"] == "True"
 
+    text = on("describe", "kjoin", "orders-products-join").out
+    assert "Left Table:      orders" in text
+    assert "Config Map:           orders-products-join" in text
+    shown = [line.split()[:2] for line in text.splitlines() if "LeftTable" in line and "Found" in line]
+    assert shown == [["Warning", "LeftTableNotFound"], ["Normal", "LeftTableFound"]]
+
     on("delete", "ktable", "products")
     assert status_of(on("get", "kj", "orders-products-join", "-o", "json"))["rightTable"]["status"] == "TableNotFound"
     assert reasons(on)[-1] == ("Warning", "RightTableNotFound")
+    for kind, name in (("kjoin", "orders-products-join"), ("ktable", "orders"), ("kapp", "order-system")):
+        assert f'.kaspr.io "{name}" deleted' in on("delete", kind, name).out
+    assert on("get", "all").err == "No resources found\n"
 
 
-def test_applying_unchanged_manifests_adds_no_events(on: Kaspr) -> None:
-    first = on("apply", "-f", BUNDLE)
-    assert "kasprjoin.kaspr.io/orders-products-join created" in first.out
-    event_count = len(reasons(on))
-    again = on("apply", "-f", BUNDLE)
-    assert {line.split()[-1] for line in again.out.splitlines()} == {"unchanged"}
-    assert len(reasons(on)) == event_count
-
-
-def test_hash_and_generation_change_only_with_the_spec(on: Kaspr, tmp_path: Path) -> None:
+def test_hash_and_generation_change_only_with_the_spec_and_so_do_events(on: Kaspr, tmp_path: Path) -> None:
     file = tmp_path / "join.yaml"
 
     def applied(text: str) -> tuple[str, int, str]:
@@ -103,9 +103,10 @@ def test_hash_and_generation_change_only_with_the_spec(on: Kaspr, tmp_path: Path
         return status["hash"], status["observedGeneration"], outcome
 
     text = JOIN.read_text()
-    first = applied(text)
+    first, event_count = applied(text), len(reasons(on))
     assert (len(first[0]), first[1:]) == (16, (1, "created"))
     assert applied(f"# a comment\n{text}") == (first[0], 1, "unchanged")
+    assert len(reasons(on)) == event_count
     changed = applied(text.replace("type: inner", "type: left"))
     assert changed[0] != first[0]
     assert changed[1:] == (2, "configured")
@@ -202,18 +203,6 @@ def test_yaml_of_get_can_be_applied_again(on: Kaspr, tmp_path: Path) -> None:
     assert len(everything["items"]) == 7
 
 
-def test_describe_shows_spec_status_and_events(on: Kaspr) -> None:
-    on("apply", "-f", JOIN)
-    on("apply", "-f", TABLES)
-    text = on("describe", "kjoin", "orders-products-join").out
-    assert "Left Table:      orders" in text
-    assert "Config Map:           orders-products-join" in text
-    assert [line.split()[:2] for line in text.splitlines() if "LeftTable" in line and "Found" in line] == [
-        ["Warning", "LeftTableNotFound"],
-        ["Normal", "LeftTableFound"],
-    ]
-
-
 def test_status_counts_rows_dead_letters_and_failures(on: Kaspr, tmp_path: Path) -> None:
     on("apply", "-f", BUNDLE)
     delta = delta_rs(Warehouse(str(tmp_path / "wh")).namespace("order_system"))
@@ -234,12 +223,6 @@ def test_a_missing_resource_is_an_error_with_a_similar_name(kaspr: Kaspr, on: Ka
     assert "did you mean 'orders'?" in kaspr("get", "ktable", "order", *wh).err
     assert kaspr("delete", "ktable", "order", *wh).code == 2
     assert kaspr("describe", "kthing", "x", *wh).code == 2
-
-
-def test_when_all_is_deleted_nothing_is_listed(on: Kaspr) -> None:
-    on("apply", "-f", APP)
-    assert 'kasprapp.kaspr.io "order-system" deleted' in on("delete", "kapp", "order-system").out
-    assert on("get", "all").err == "No resources found\n"
 
 
 LOOK = """{name: look, tables: [{name: wards, paramName: w}], map: {python: "f = lambda value, w: value"}}"""

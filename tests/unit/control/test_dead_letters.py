@@ -19,10 +19,9 @@ from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.loader import load_path, load_text
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EVENTS, PROBLEM, RETRY_FOR, TOPIC, Layout
-from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
-from tests.folders import delta_rs, folder_of
+from tests.folders import folder_of
 from tests.manifests import manifests
 
 BUNDLES = Path(__file__).parents[3] / "bundles"
@@ -31,11 +30,6 @@ NOW = datetime.now(timezone.utc)
 VALUE = b'{"quantity": "it\'s many", "order_id": "O1"}'
 RAW_ORDERS = Origin("topic", "raw-orders", "topic__raw_orders")
 HEADERS = [{"key": "trace", "value": b"\x00\xff"}]
-
-
-@pytest.fixture
-def delta(tmp_path: Path) -> DeltaRs:
-    return delta_rs(Warehouse(str(tmp_path)).namespace("order_system"))
 
 
 @pytest.fixture

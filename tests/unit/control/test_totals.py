@@ -2,15 +2,12 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 
 from kaspr_delta.control.totals import LocalTotals
 from kaspr_delta.engine.batch.counters import Metric, as_metrics, counter
 from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS
-from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
-from tests.folders import delta_rs
 
 NOW = datetime.now(timezone.utc)
 READ = counter("table_operations", "users", "keys_retrieved")
@@ -20,13 +17,8 @@ def batch(resource: str, number: int, rows: int, age: timedelta = timedelta()) -
     return (resource, "c00000001-a", number, rows, 2 * rows, rows, 0, 0, 0.1, json.dumps({READ: rows}), NOW - age)
 
 
-def tables_in(folder: Path) -> tuple[DeltaRs, NativeSystemTables, LocalTotals]:
-    delta = delta_rs(Warehouse(str(folder)).namespace("shop"))
-    return delta, NativeSystemTables(delta), LocalTotals(delta, keep=-1)
-
-
-def test_a_batch_is_counted_once_also_when_older_ones_are_summed_up(tmp_path: Path) -> None:
-    delta, system, totals = tables_in(tmp_path)
+def test_a_batch_is_counted_once_also_when_older_ones_are_summed_up(delta: DeltaRs) -> None:
+    system, totals = NativeSystemTables(delta), LocalTotals(delta, keep=-1)
     assert totals.read().resources == {}
     system.append(PROGRESS, [batch("agent/a", 0, 2), batch("agent/a", 1, 3), batch("agent/a", 2, 1)])
     for _ in range(2):
@@ -42,8 +34,8 @@ def test_a_batch_is_counted_once_also_when_older_ones_are_summed_up(tmp_path: Pa
         ]
 
 
-def test_a_batch_is_counted_even_if_its_time_is_before_that_of_earlier_ones(tmp_path: Path) -> None:
-    _, system, totals = tables_in(tmp_path)
+def test_a_batch_is_counted_even_if_its_time_is_before_that_of_earlier_ones(delta: DeltaRs) -> None:
+    system, totals = NativeSystemTables(delta), LocalTotals(delta, keep=-1)
     ages = (timedelta(), timedelta(days=1), timedelta(hours=-3), timedelta(hours=1))
     for number, age in enumerate(ages):
         system.append(PROGRESS, [batch("agent/a", number, 1, age)])
@@ -51,8 +43,8 @@ def test_a_batch_is_counted_even_if_its_time_is_before_that_of_earlier_ones(tmp_
         assert totals.read().resources["agent/a"]["last_batch"] == NOW - age
 
 
-def test_totals_have_present_dead_letters_and_all_failures(tmp_path: Path) -> None:
-    delta, system, totals = tables_in(tmp_path)
+def test_totals_have_present_dead_letters_and_all_failures(delta: DeltaRs) -> None:
+    system, totals = NativeSystemTables(delta), LocalTotals(delta, keep=-1)
     system.append(PROGRESS, [batch("agent/a", 0, 3), batch("agent/a", 1, 2)])
     letters = [(name, "t", "k", "v", "event failed", "", NOW, 0, NOW) for name in ("agent/a", "agent/a", "join/j")]
     system.append(DEAD_LETTERS, letters)
