@@ -9,8 +9,9 @@ from __future__ import annotations
 import io
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -131,25 +132,17 @@ def _texts(plan: TablePlan, source: str, rows: Iterable[FileRow], options: LoadO
     table, texts, count = text_of(plan), dict[str, str | None](), 0
     unseen = {*options.text, *options.number}
 
-    def checked() -> Iterator[FileRow]:
-        for row in rows:
-            if row.problem is not None:
-                yield row
-                continue
-            if unseen and isinstance(row.cells, Mapping):
-                unseen.difference_update(row.cells)
-            try:
-                key, value = _pair(
-                    cells.row(row) if not json or (options.says_types and isinstance(row.cells, Mapping)) else row,
-                    options.key,
-                )
-                if plan.typed is not None:
-                    key, value = _of_lines(plan.typed, key, value)
-                yield row._replace(cells=(table.key(key), table.row(key, value)))
-            except (SerializationError, UsageError) as error:
-                yield row._replace(problem=str(error))
+    def stored(row: FileRow) -> tuple[str, str | None]:
+        has_columns = isinstance(row.cells, Mapping)
+        if unseen and has_columns:
+            unseen.difference_update(row.cells)
+        inferred = cells.row(row) if not json or (options.says_types and has_columns) else row
+        key, value = _pair(inferred, options.key)
+        if plan.typed is not None:
+            key, value = _of_lines(plan.typed, key, value)
+        return table.key(key), table.row(key, value)
 
-    for row in without_problems(checked()):
+    for row in without_problems(_with_cells(row, stored) for row in rows):
         key, value = row.cells
         texts[key] = value
         count += 1
@@ -157,6 +150,16 @@ def _texts(plan: TablePlan, source: str, rows: Iterable[FileRow], options: LoadO
         raise UsageError(f"{source} has no column {_listed(unseen)}, which is to hold texts or numbers")
     infers = not (json or options.says_types)
     return Content(source, count, texts, kinds=cells.kinds, key=options.key or ("key",), infers=infers)
+
+
+def _with_cells(row: FileRow, made_of: Callable[[FileRow], Any]) -> FileRow:
+    """A row with the cells that are made of it, or with the problem that this raises."""
+    if row.problem is not None:
+        return row
+    try:
+        return row._replace(cells=made_of(row))
+    except (SerializationError, UsageError) as error:
+        return row._replace(problem=str(error))
 
 
 def _pair(row: FileRow, key: Sequence[str]) -> tuple[Any, Any]:
@@ -200,17 +203,7 @@ def _columns(typed: TypedPlan, table: str, source: str, rows: Iterator[FileRow],
     schema = arrow_schema(", ".join(map(str, typed.columns)))
     batches, batch, keys = list[pa.RecordBatch](), list[dict[str, Any]](), set[Any]()
 
-    def checked() -> Iterator[FileRow]:
-        for row in rows:
-            if row.problem is None:
-                try:
-                    yield row._replace(cells=_typed(row, typed, wanted, key, keys))
-                except SerializationError as error:
-                    yield row._replace(problem=str(error))
-            else:
-                yield row
-
-    for row in without_problems(checked()):
+    for row in without_problems(_with_cells(row, partial(_typed, typed, wanted, key, keys)) for row in rows):
         batch.append(row.cells)
         if len(batch) == _BATCH:
             batches.append(pa.RecordBatch.from_pylist(batch, schema))
@@ -234,7 +227,7 @@ def wanted_columns(typed: TypedPlan, table: str, source: str, found: Sequence[st
 
 
 def _typed(
-    row: FileRow, typed: TypedPlan, wanted: Sequence[Column], key: Sequence[str], keys: set[Any]
+    typed: TypedPlan, wanted: Sequence[Column], key: Sequence[str], keys: set[Any], row: FileRow
 ) -> dict[str, Any]:
     """The row of a table with columns; its key is added to the ``keys``. Raises SerializationError."""
     values = typed_row(row, wanted)

@@ -174,10 +174,7 @@ class TableHandle:
         if self.table.plan.typed is not None:
             rows = self.table.live_rows(self.spark).df
             return rows.select("value.*", F.col("timestamp").alias(WRITTEN_AT))
-        return self._decoded(self.table.with_text_values(self.table.live_rows(self.spark)).df)
-
-    def _decoded(self, rows: DataFrame) -> DataFrame:
-        """Live rows with the JSON of their keys and values as typed columns."""
+        rows = self.table.with_text_values(self.table.live_rows(self.spark)).df
         windows = ("window_start", "window_end") if self.table.plan.window else ()
         return decoded(rows.select("key", *windows, "value", "timestamp"), self.table.plan.serializers.json_columns)
 

@@ -54,19 +54,13 @@ def lags_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> dict[str, int] | st
             for label, version in first.items()
         }
     # No batch has ended yet: the resource stands where its checkpoint began.
-    began = _began_at(delta, _log_of(plan, ref))
+    start = start_in(delta.rows, _log_of(plan, ref))
     return {
         label: delta.count(source.table)
-        if source.from_the_start or began is None
-        else delta.rows_changed(source.table, source.first_unread(began))
+        if source.from_the_start or start is None
+        else delta.rows_changed(source.table, source.first_unread(start.positions))
         for label, source in sources.items()
     }
-
-
-def _began_at(delta: DeltaRs, log: str) -> Mapping[str, int] | None:
-    """The positions at which the newest checkpoint of a log began; None if none has begun."""
-    start = start_in(delta.rows, log)
-    return None if start is None else start.positions
 
 
 def _read_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, _Read]]:

@@ -66,6 +66,9 @@ class ResourceStatus:
                 named.setdefault("tables", []).append(shown)
             else:
                 named[one.role] = shown
+        condition = {"type": "Ready", "status": "True", "reason": "Healthy"}
+        if not self.ready:
+            condition |= {"status": "False", "reason": self.reason, "message": self.waits}
         counted = {"rows": self.rows, "lag": self.lag}
         counted |= {camel: self.done[name] for name, camel in _CAMEL.items() if name in self.done}
         status: dict[str, Any] = {
@@ -73,7 +76,7 @@ class ResourceStatus:
             "configMap": self._config_map,
             "hash": spec_hash(self.manifest),
             "observedGeneration": self.document.generation,
-            "conditions": [self._condition],
+            "conditions": [condition],
             **{name: value for name, value in counted.items() if value is not None and not isinstance(value, str)},
         }
         if self.keeps is not None:
@@ -100,12 +103,6 @@ class ResourceStatus:
         """The name: for joins as Kaspr's guide shows it, for other kinds by Kaspr's rule."""
         name = self.document.name
         return name if self.ref.kind == "join" else f"{name}-{self.ref.kind}"
-
-    @property
-    def _condition(self) -> dict[str, str]:
-        if self.ready:
-            return {"type": "Ready", "status": "True", "reason": "Healthy"}
-        return {"type": "Ready", "status": "False", "reason": self.reason, "message": self.waits}
 
 
 def newly_waiting(before: Plan | None, after: Plan | None) -> list[tuple[ResourceRef, str]]:

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from kaspr_delta.control.dead_letters import DeadLetters, Letter, Origin, Retried, by_resource
-from kaspr_delta.control.events import NORMAL, Event
+from kaspr_delta.control.events import NORMAL
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.serde import json_text
@@ -50,7 +50,9 @@ class LocalDeadLetters(DeadLetters):
             found, sent[origin] = self._send(origin, mine, only_failed=only_failed)
             lost.extend(letter for letter in mine if letter not in found)
             if found:
-                self._note(found, _retry_text(origin, asked_by, only_failed=only_failed))
+                reader = " for this reader alone" if only_failed else ""
+                who = f", as {asked_by} asked" if asked_by else ""
+                self._note(found, f"put on {origin.kind} `{origin.name}` again{reader}{who}")
         return Retried({origin: count for origin, count in sent.items() if count}, tuple(lost))
 
     def _send(self, origin: Origin, letters: Iterable[Letter], *, only_failed: bool) -> tuple[list[Letter], int]:
@@ -74,12 +76,11 @@ class LocalDeadLetters(DeadLetters):
         """Remove letters whose records were sent, and append an event for each resource."""
         self.delta.delete(DEAD_LETTERS, " OR ".join(f"({_is(letter)})" for letter in letters))
         now = datetime.now(timezone.utc)
-        events = [
-            Event(now, NORMAL, "DeadLetterRetried", kind_called(ref.kind), ref.name, f"{_counted(count)} {done}")
-            for ref, count in by_resource(letters).items()
-        ]
-        system = NativeSystemTables(self.delta)
-        system.append(EVENTS, [(e.at, e.type, e.reason, e.kind, e.name, e.message) for e in events])
+        events = []
+        for ref, count in by_resource(letters).items():
+            message = f"{count} dead letter{'s' if count > 1 else ''} {done}"
+            events.append((now, NORMAL, "DeadLetterRetried", kind_called(ref.kind), ref.name, message))
+        NativeSystemTables(self.delta).append(EVENTS, events)
 
 
 def _is(letter: Letter) -> str:
@@ -92,16 +93,6 @@ def _is(letter: Letter) -> str:
         for name, moment in moments.items()
     )
     return " AND ".join([*tests, f"batch = {letter.batch}"])
-
-
-def _counted(count: int) -> str:
-    return f"{count} dead letter{'s' if count > 1 else ''}"
-
-
-def _retry_text(origin: Origin, asked_by: str | None, *, only_failed: bool) -> str:
-    reader = " for this reader alone" if only_failed else ""
-    who = f", as {asked_by} asked" if asked_by else ""
-    return f"put on {origin.kind} `{origin.name}` again{reader}{who}"
 
 
 _RECORD = ("key", "value", "headers", "timestamp", "partition")
