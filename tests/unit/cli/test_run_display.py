@@ -57,8 +57,11 @@ def test_the_table_sums_the_batches_of_each_resource() -> None:
     assert agent == ["agent/a", "failed", "0", "0", "0", "0"]
 
 
-def test_a_log_has_a_line_for_every_batch_and_every_failure(capsys: pytest.CaptureFixture[str]) -> None:
-    show("plain")
+@pytest.mark.parametrize("output", ["plain", "auto"])
+def test_a_log_has_a_line_for_every_batch_and_every_failure(
+    capsys: pytest.CaptureFixture[str], output: ProgressOutput
+) -> None:
+    show(output)
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.splitlines() == [
@@ -68,28 +71,14 @@ def test_a_log_has_a_line_for_every_batch_and_every_failure(capsys: pytest.Captu
     ]
 
 
-def test_without_a_terminal_the_automatic_output_is_plain(capsys: pytest.CaptureFixture[str]) -> None:
-    show("auto")
-    automatic = capsys.readouterr()
-    show("plain")
-    assert automatic == capsys.readouterr()
-
-
 def test_json_lines_show_batches_failures_and_changes_of_lag(capsys: pytest.CaptureFixture[str]) -> None:
     show("json")
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [line["event"] for line in lines] == ["lag", "batch", "batch", "failed"]
     assert all(line.pop("at").endswith("Z") for line in lines)
     assert lines[0] == {"event": "lag", "resource": "join/j", "rows": 1}
-    assert lines[2] == {
-        "event": "batch",
-        "resource": "join/j",
-        "rowsIn": 1,
-        "rowsOut": 1,
-        "deadLetters": 1,
-        "lag": 1,
-        "seconds": 2.0,
-    }
+    counts = {"rowsIn": 1, "rowsOut": 1, "deadLetters": 1, "lag": 1, "seconds": 2.0}
+    assert lines[2] == {"event": "batch", "resource": "join/j", **counts}
     assert lines[3]["message"] == "no"
 
 

@@ -111,31 +111,27 @@ def test_a_record_that_fails_again_is_another_letter(delta: DeltaRs, letters: Lo
     assert len(records(delta)) == 3
 
 
-def test_equal_records_that_failed_together_are_retried_together(delta: DeltaRs, letters: LocalDeadLetters) -> None:
-    on_topic(delta, {"key": None, "value": VALUE}, {"key": None, "value": VALUE})
-    failed(delta, key=None)
-    failed(delta, key=None)
+@pytest.mark.parametrize(
+    ("on", "letter", "copies", "sent"),
+    [
+        ({"key": None, "value": VALUE}, {"key": None}, 2, 2),
+        ({"key": b"\xff", "value": b'{"b": 1, "a": 2}'}, {"key": "\ufffd", "value": '{"b":1,"a":2}'}, 1, 1),
+        ({"key": b'"O1"', "value": b"{}"}, {}, 1, 0),
+    ],
+    ids=["equal ones together", "by the text that the letter shows", "it has left the topic, and the letter stays"],
+)
+def test_the_records_of_a_letter_are_found_on_its_topic(  # noqa: PLR0917  fixtures, and the case
+    delta: DeltaRs, letters: LocalDeadLetters, on: dict[str, Any], letter: dict[str, Any], copies: int, sent: int
+) -> None:
+    on_topic(delta, *[on] * copies)
+    for _ in range(copies):
+        failed(delta, **letter)
     (one,) = letters.newest(10)
-    assert one.copies == 2
-    assert letters.retry([one]).records == {RAW_ORDERS: 2}
-    assert len(records(delta)) == 4
-
-
-def test_a_letter_whose_record_has_left_the_topic_stays(delta: DeltaRs, letters: LocalDeadLetters) -> None:
-    on_topic(delta, {"key": b'"O1"', "value": b"{}"})
-    failed(delta)
-    (one,) = letters.newest(10)
+    assert one.copies == copies
     retried = letters.retry([one])
-    assert (retried.records, retried.lost) == ({}, (one,))
-    assert letters.newest(10) == [one]
-    assert len(records(delta)) == 1
-
-
-def test_a_record_is_found_by_the_text_that_its_letter_shows(delta: DeltaRs, letters: LocalDeadLetters) -> None:
-    on_topic(delta, {"key": b"\xff", "value": b'{"b": 1, "a": 2}'})
-    failed(delta, key="\ufffd", value=json.dumps({"b": 1, "a": 2}, separators=(",", ":")))
-    assert letters.retry(letters.newest(10)).records == {RAW_ORDERS: 1}
-    assert [row["key"] for row in records(delta)] == [b"\xff", b"\xff"]
+    assert (retried.records, retried.lost) == (({RAW_ORDERS: sent}, ()) if sent else ({}, (one,)))
+    assert letters.newest(10) == list(retried.lost)
+    assert [row["key"] for row in records(delta)] == [on["key"]] * (copies + sent)
 
 
 def emitted(delta: DeltaRs, *emissions: tuple[str, str, str | None, int]) -> None:
