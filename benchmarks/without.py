@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kaspr_delta.storage.native import attempts, look_up
 from kaspr_delta.storage.native.supports import SUPPORT, Operation, supports
 from kaspr_delta.storage.native.tables import NativeTables
-from kaspr_delta.storage.spark.tables import SparkTables
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -32,7 +32,7 @@ def _leave_out(operations: Collection[str]) -> None:
 
 def _use_spark(methods: Collection[str]) -> None:
     for name in methods:
-        setattr(NativeTables, name, getattr(SparkTables, name))
+        setattr(NativeTables, name, getattr(Tables, name))
 
 
 def _never(owner: Any, name: str) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 from unittest import mock
 
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.spark.tables import SparkTables
+from kaspr_delta.storage.tables import Tables
 
 Watch = Callable[[tuple[Any, ...], str], None]
 """Called before and after a write with its arguments, the table among them, and the moment."""
 
-_WRITERS: tuple[tuple[type, str], ...] = ((SparkTables, "append"), (SparkTables, "merge"), (DeltaRs, "append"))
+_WRITERS: tuple[tuple[type, str], ...] = ((Tables, "append"), (Tables, "merge"), (DeltaRs, "append"))
 
 
 @contextmanager

@@ -14,8 +14,7 @@ from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.layout import CHANNEL, Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
-from kaspr_delta.storage.spark.tables import FIRST_ROWS
-from kaspr_delta.storage.tables import Upsert
+from kaspr_delta.storage.tables import FIRST_ROWS, Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,7 @@ import pytest
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.api.topic import ChangelogHandle, TopicHandle
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
-from kaspr_delta.storage.spark.tables import SparkTables
+from kaspr_delta.storage.tables import Tables
 from tests.spark import shapes
 from tests.spark.dying import watched_writes
 from tests.unity_catalog import EXTERNAL
@@ -35,14 +35,14 @@ JOIN = "orders-products-join"
 def streamed_tables(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tables over which streams were started. Asserts that the first version of each stream exists."""
     tables: list[str] = []
-    stream = SparkTables.stream
+    stream = Tables.stream
 
-    def noting(delta: SparkTables, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
+    def noting(delta: Tables, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
         assert first <= delta.newest(spark, table).version
         tables.append(table)
         return stream(delta, spark, table, first, limit)
 
-    monkeypatch.setattr(SparkTables, "stream", noting)
+    monkeypatch.setattr(Tables, "stream", noting)
     return tables
 
 
@@ -95,13 +95,13 @@ def test_a_stream_begins_after_the_last_version_that_was_read(
     app.run()
     newest = {table: app.delta.newest(spark, table).version for table in set(streamed_tables)}
     firsts: dict[str, int] = {}
-    stream = SparkTables.stream
+    stream = Tables.stream
 
-    def noting(delta: SparkTables, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
+    def noting(delta: Tables, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
         firsts[table] = first
         return stream(delta, spark, table, first, limit)
 
-    with mock.patch.object(SparkTables, "stream", noting):
+    with mock.patch.object(Tables, "stream", noting):
         produce(app, "raw-products", P1={"price": 2})
         app.run()
     assert prices(app) == {"O1": 2}
@@ -130,15 +130,15 @@ def test_a_record_that_comes_while_a_stream_starts_is_processed_once(
     manifests.write_text(CLICKS)
     app = Application.open(manifests, warehouse=catalog, spark=spark)
     late = [{"page": "late"}]
-    stream = SparkTables.stream
+    stream = Tables.stream
 
-    def later(delta: SparkTables, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
+    def later(delta: Tables, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
         while late:
             produce(app, "clicks", all=late.pop())
         return stream(delta, spark, table, first, limit)
 
     produce(app, "clicks", all={"page": "early"})
-    with mock.patch.object(SparkTables, "stream", later):
+    with mock.patch.object(Tables, "stream", later):
         app.run()
     assert not late
     produce(app, "clicks", all={"page": "next"})

@@ -21,7 +21,7 @@ from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
-from kaspr_delta.storage.spark.tables import SparkTables
+from kaspr_delta.storage.tables import Tables
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.local_copy import Follower, LocalCopy
 from kaspr_delta.web.outbox import Outbox
@@ -75,7 +75,7 @@ def test_runs_read_records_of_views_and_views_read_tables_of_runs(spark: SparkSe
         counted = LocalTotals(delta).read()
         assert counted.resources[str(AGENT)]["rows_in"] == 5
         assert as_metrics(counted.summed_counters) == list(app.status().metrics)
-        by_session = totals_by_spark(partial(SparkTables(app.delta.namespace).query, spark))
+        by_session = totals_by_spark(partial(Tables(app.delta.namespace).query, spark))
         assert (by_session.resources, by_session.counters) == (counted.resources, counted.counters)
 
 

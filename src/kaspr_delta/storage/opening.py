@@ -6,14 +6,13 @@ from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import LocalNamespace, Namespace
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.tables import NativeTables
-from kaspr_delta.storage.spark.tables import SparkTables
 from kaspr_delta.storage.tables import Tables
 
 
 def open_tables(namespace: Namespace, limits: Limits | None = None) -> Tables:
     """The tables of a namespace: through delta-rs where they lie in a folder of this machine, else through Spark."""
     limits = limits or Limits()
-    return NativeTables(namespace, limits) if isinstance(namespace, LocalNamespace) else SparkTables(namespace, limits)
+    return NativeTables(namespace, limits) if isinstance(namespace, LocalNamespace) else Tables(namespace, limits)
 
 
 def folder_tables(namespace: Namespace) -> DeltaRs | None:

@@ -1,4 +1,4 @@
-"""Counts that a backend of ``storage.tables`` keeps for the resource that uses it, which reports them by batch."""
+"""Counts that ``storage.tables`` keeps for the resource that uses it, which reports them by batch."""
 
 from __future__ import annotations
 
@@ -16,33 +16,17 @@ class NativeFailure(NamedTuple):
 
 
 @dataclass(slots=True)
-class Counted:
-    """A count since it was last taken."""
-
-    count: int = 0
-
-    def add(self, more: int) -> None:
-        """Increase the count."""
-        self.count += more
-
-    def drain(self) -> int:
-        """Return the count and reset it."""
-        count, self.count = self.count, 0
-        return count
-
-
-@dataclass(frozen=True, slots=True)
 class Statistics:
-    """The counts of one backend.
+    """Counts since they were last taken.
 
     ``conflicts``: statements that ran again because another commit came first. ``native_failures``: see NativeFailure.
     """
 
-    conflicts: Counted = field(default_factory=Counted)
+    conflicts: int = 0
     native_failures: Counter[NativeFailure] = field(default_factory=Counter)
 
-    def drain_native_failures(self) -> dict[NativeFailure, int]:
-        """Return the failures with how often each happened, and forget them."""
-        taken = dict(self.native_failures)
-        self.native_failures.clear()
+    def drain(self) -> Statistics:
+        """Return the counts and reset them."""
+        taken = Statistics(self.conflicts, self.native_failures)
+        self.conflicts, self.native_failures = 0, Counter()
         return taken

@@ -146,8 +146,8 @@ class Folding:
         last.timing.begin()
         folded = self._folded(spark, batches, with_state=with_state)
         last.timing.done("fold")
-        conflicts = self.delta.statistics.conflicts.drain()
-        failures = failed_natively(self.delta.statistics.drain_native_failures())
+        statistics = self.delta.statistics.drain()
+        failures = failed_natively(statistics.native_failures)
         reports = []
         for one, done in zip(batches, folded, strict=True):
             report = BatchReport(
@@ -155,7 +155,7 @@ class Folding:
                 rows_out=done.rows_out,
                 dead_letters=done.dead_letters,
                 stale=done.stale,
-                conflicts=conflicts if one is last else 0,
+                conflicts=statistics.conflicts if one is last else 0,
                 seconds=one.timing.seconds,
                 counts=json.dumps(
                     {

@@ -1,63 +1,51 @@
-"""A scan of a table in a folder by delta-rs, with Spark's scan for the tables that delta-rs does not support."""
+"""A scan of a table in a folder by delta-rs, or by Spark where delta-rs does not support the table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.storage.native.attempts import Attempts
 from kaspr_delta.storage.native.delta_rs import copy_to, selected
 from kaspr_delta.storage.native.sql_text import quoted, with_values
-from kaspr_delta.storage.spark.scan import SparkScan
+from kaspr_delta.storage.tables import Scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pyarrow as pa
     from deltalake import DeltaTable
-    from pyspark.sql import DataFrame
 
     from kaspr_delta.storage.tables import Transaction, Value
 
 
-@dataclass(frozen=True, slots=True)
-class NativeScan:
-    """Implements Scan. ``all_rows`` reads the table in Spark."""
+@dataclass(frozen=True, kw_only=True)
+class NativeScan(Scan):
+    """Reads without Spark what delta-rs supports."""
 
     attempts: Attempts
     table: str
-    all_rows: Callable[[], DataFrame]
     version: int | None = None
-    conditions: tuple[tuple[str, Mapping[str, Value]], ...] = ()
 
     @property
     def reads_files(self) -> bool:
         return self.attempts.supports("scan", self.table, self.version)
 
-    @property
-    def df(self) -> DataFrame:
-        return self._in_spark.df
-
-    def where(self, condition: str, **values: Value) -> NativeScan:
-        return replace(self, conditions=(*self.conditions, (condition, values)))
-
     def rows(self, columns: Sequence[str], limit: int) -> pa.Table:
         found = self._selected(_listed(columns), f"LIMIT {limit}")
-        return self._in_spark.rows(columns, limit) if found is None else found
+        return super().rows(columns, limit) if found is None else found
 
     def count_by(self, columns: Sequence[str]) -> dict[tuple[Any, ...], int]:
         by = _listed(columns)
         counted = self._selected(f"{by}, count(*) AS counted", f"GROUP BY {by}")
         if counted is None:
-            return self._in_spark.count_by(columns)
+            return super().count_by(columns)
         values = zip(*(counted[name].to_pylist() for name in columns), strict=True)
         return dict(zip(values, counted["counted"].to_pylist(), strict=True))
 
     def aggregate(self, expressions: str, **values: Value) -> tuple[Any, ...]:
         found = self._selected(with_values(expressions, values))
         if found is None:
-            return self._in_spark.aggregate(expressions, **values)
+            return super().aggregate(expressions, **values)
         return tuple(column[0].as_py() for column in found.columns)
 
     def copy_to(self, opened: DeltaTable, columns: Sequence[str], transaction: Transaction) -> bool | None:
@@ -66,13 +54,6 @@ class NativeScan:
         return self.attempts.attempt(
             "scan", self.table, lambda source: copy_to(opened, sql, source, transaction), self.version
         )
-
-    @property
-    def _in_spark(self) -> SparkScan:
-        scan = SparkScan(self.all_rows())
-        for condition, values in self.conditions:
-            scan = scan.where(condition, **values)
-        return scan
 
     def _sql(self, select: str, then: str = "") -> str:
         wanted = " AND ".join(f"({with_values(*condition)})" for condition in self.conditions) or "true"

@@ -27,16 +27,26 @@ from kaspr_delta.storage.native.merge import merge
 from kaspr_delta.storage.native.scan import NativeScan
 from kaspr_delta.storage.native.sql_text import with_values
 from kaspr_delta.storage.spark.sql_text import creation, literal
-from kaspr_delta.storage.spark.tables import FIRST_ROWS, SparkTables
-from kaspr_delta.storage.tables import Commit, Frame, Merged, Scan, Texts, Transaction, Upsert, Value
+from kaspr_delta.storage.tables import (
+    FIRST_ROWS,
+    Commit,
+    Frame,
+    Merged,
+    Scan,
+    Tables,
+    Texts,
+    Transaction,
+    Upsert,
+    Value,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
-class NativeTables(SparkTables):
-    """Implements Tables. Tables of others that have no folder (named with dots, or by a URI) are read by Spark alone.
+class NativeTables(Tables):
+    """Tables of others that have no folder (named with dots, or by a URI) are read by Spark alone.
 
     Only tables of this namespace are created, dropped, written, asked for notes and queried.
     """
@@ -102,7 +112,9 @@ class NativeTables(SparkTables):
         return self._delta.rows(table, with_values(sql, values))
 
     def scan(self, spark: SparkSession, table: str, version: int | None = None) -> Scan:
-        return NativeScan(self._attempts, table, lambda: self.read(spark, table, version), version)
+        return NativeScan(
+            lambda: self.read(spark, table, version), attempts=self._attempts, table=table, version=version
+        )
 
     def look_up(self, spark: SparkSession, table: str, texts: Texts, version: int | None = None) -> Frame:
         folder = self.namespace.folder(table)
@@ -118,7 +130,7 @@ class NativeTables(SparkTables):
         # A table in a folder has no row tracking: delta-rs cannot write one that has.
         return None if self._delta.has_folder(table) else super().appended_rows(spark, table)
 
-    # -- write: the parts of ``append`` and ``merge``, which SparkTables calls under the lock of the table -------------
+    # -- write: the parts of ``append`` and ``merge``, which Tables calls under the lock of the table -------------
 
     def _append(
         self, spark: SparkSession, rows: Frame, table: str, transaction: Transaction | None, note: str | None

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from kaspr_delta.plan.definition.typed_tables import arranged
 from kaspr_delta.spec.ddl import columns_of_json, quoted
 from kaspr_delta.storage.spark.sql_text import literal
-from kaspr_delta.storage.tables import Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+    from kaspr_delta.storage.tables import Upsert
 
 
 # The types whose values are compared as JSON, in the JSON of a type.

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from kaspr_delta.storage.statistics import Counted
+from kaspr_delta.storage.statistics import Statistics
 
 Result = TypeVar("Result")
 
@@ -27,7 +27,7 @@ _CONFLICTS = (
 )
 
 
-def retried(statement: Callable[[], Result], conflicts: Counted) -> Result:
+def retried(statement: Callable[[], Result], statistics: Statistics) -> Result:
     """Run a statement again, after growing pauses, while other commits come first."""
     from pyspark.errors import PySparkException
 
@@ -37,7 +37,7 @@ def retried(statement: Callable[[], Result], conflicts: Counted) -> Result:
         except PySparkException as error:
             if not any(sign in str(error) for sign in _CONFLICTS):
                 raise
-            conflicts.add(1)
+            statistics.conflicts += 1
             time.sleep(min(0.1 * 2**attempt, _LONGEST_PAUSE) * random.uniform(0.75, 1.25))  # noqa: S311  no secret
     return statement()
 

@@ -14,6 +14,7 @@ from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.attempts import Attempts
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, selected
+from kaspr_delta.storage.native.log_files import commit_file
 from kaspr_delta.storage.native.supports import Operation
 from kaspr_delta.storage.statistics import NativeFailure, Statistics
 
@@ -27,14 +28,6 @@ def attempts(tmp_path: Path) -> Attempts:
 
 def supported(attempts: Attempts, table: str) -> set[str]:
     return {operation for operation in OPERATIONS if attempts.supports(operation, table)}
-
-
-def with_protocol(attempts: Attempts, table: str, protocol: dict[str, object]) -> None:
-    """Replace the protocol in the first commit of a table."""
-    commit = attempts.delta.namespace.root / "shop" / table / "_delta_log" / f"{0:020}.json"
-    actions = [json.loads(line) for line in commit.read_text().splitlines()]
-    changed = [{"protocol": protocol} if "protocol" in action else action for action in actions]
-    commit.write_text("".join(f"{json.dumps(action)}\n" for action in changed))
 
 
 @pytest.mark.parametrize(
@@ -59,26 +52,22 @@ def test_column_types_decide_the_supported_operations(attempts: Attempts, column
         ([], ["rowTracking", "domainMetadata"], {"scan", "look up"}),
         (["typeWidening"], ["typeWidening"], set()),
         (["featureToCome"], ["featureToCome"], set()),
+        (1, 2, {*OPERATIONS}),
+        (2, 5, {"scan", "look up"}),
+        (1, 6, {"scan", "look up"}),
     ],
 )
-def test_table_features_decide_the_supported_operations(
-    attempts: Attempts, reader: list[str], writer: list[str], operations: set[str]
+def test_features_or_versions_of_the_protocol_decide_the_supported_operations(
+    attempts: Attempts, reader: list[str] | int, writer: list[str] | int, operations: set[str]
 ) -> None:
+    """Replaces the protocol in the first commit of a table."""
     attempts.delta.ensure("t", Layout("key STRING"))
-    versions = {"minReaderVersion": 3, "minWriterVersion": 7}
-    with_protocol(attempts, "t", {**versions, "readerFeatures": reader, "writerFeatures": writer})
-    assert supported(attempts, "t") == operations
-
-
-@pytest.mark.parametrize(
-    ("reader", "writer", "operations"),
-    [(1, 2, {*OPERATIONS}), (2, 5, {"scan", "look up"}), (1, 6, {"scan", "look up"})],
-)
-def test_protocol_versions_decide_the_supported_operations(
-    attempts: Attempts, reader: int, writer: int, operations: set[str]
-) -> None:
-    attempts.delta.ensure("t", Layout("key STRING"))
-    with_protocol(attempts, "t", {"minReaderVersion": reader, "minWriterVersion": writer})
+    versions = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": reader, "writerFeatures": writer}
+    protocol = versions if isinstance(reader, list) else {"minReaderVersion": reader, "minWriterVersion": writer}
+    commit = commit_file(attempts.delta.folder("t"), 0)
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    changed = [{"protocol": protocol} if "protocol" in action else action for action in actions]
+    commit.write_text("".join(f"{json.dumps(action)}\n" for action in changed))
     assert supported(attempts, "t") == operations
 
 
@@ -104,8 +93,7 @@ def test_a_failure_is_logged_and_counted_by_table_and_cause(
     assert "\n" not in failure.cause
     assert "delta-rs failed at scan of table t, so Spark does it" in caplog.text
     assert "no_such_column" in caplog.text
-    assert attempts.statistics.drain_native_failures() == {failure: 2}
-    assert attempts.statistics.drain_native_failures() == {}
+    assert [attempts.statistics.drain().native_failures for _ in range(2)] == [{failure: 2}, {}]
 
 
 def test_a_failure_of_an_operation_that_is_not_repeatable_is_raised(attempts: Attempts) -> None:
@@ -114,4 +102,4 @@ def test_a_failure_of_an_operation_that_is_not_repeatable_is_raised(attempts: At
     with pytest.raises(ValueError, match="no columns other"):
         attempts.attempt("append", "t", lambda opened: append_to(opened, strange), repeatable=False)
     cause = "ValueError: the table has no columns other"
-    assert attempts.statistics.drain_native_failures() == {NativeFailure("append", "t", cause): 1}
+    assert attempts.statistics.native_failures == {NativeFailure("append", "t", cause): 1}

@@ -2,55 +2,40 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 from pyspark.errors import PySparkException
 
 from kaspr_delta.storage.spark.retries import retried
-from kaspr_delta.storage.statistics import Counted
+from kaspr_delta.storage.statistics import Statistics
 
 CONFLICT = PySparkException("[DELTA_CONCURRENT_APPEND] Files were added by a concurrent update.")
 
 
 @pytest.fixture
-def conflicts(monkeypatch: pytest.MonkeyPatch) -> Counted:
-    monkeypatch.setattr("time.sleep", pauses.append)
-    pauses.clear()
-    return Counted()
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    taken: list[float] = []
+    monkeypatch.setattr("time.sleep", taken.append)
+    return taken
 
 
-pauses: list[float] = []
-
-
-def test_a_conflict_is_tried_again_with_growing_pauses_and_counted(conflicts: Counted) -> None:
-    answers: list[Exception | str] = [CONFLICT, CONFLICT, "done"]
-
-    def statement() -> str:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    assert retried(statement, conflicts) == "done"
+def test_a_conflict_is_tried_again_with_growing_pauses_and_counted(pauses: list[float]) -> None:
+    statistics = Statistics()
+    assert retried(mock.Mock(side_effect=[CONFLICT, CONFLICT, "done"]), statistics) == "done"
     assert pauses == sorted(pauses)
     assert len(pauses) == 2
-    assert conflicts.drain() == 2
-    assert conflicts.drain() == 0
+    assert [statistics.drain().conflicts for _ in range(2)] == [2, 0]
 
 
-def test_a_conflict_that_does_not_end_is_raised(conflicts: Counted) -> None:
-    def statement() -> None:
-        raise CONFLICT
-
+def test_a_conflict_that_does_not_end_is_raised(pauses: list[float]) -> None:
     with pytest.raises(PySparkException, match="CONCURRENT"):
-        retried(statement, conflicts)
+        retried(mock.Mock(side_effect=CONFLICT), Statistics())
     assert len(pauses) > 2
     assert 30 < sum(pauses) < 90
 
 
-def test_any_other_failure_is_raised_at_once(conflicts: Counted) -> None:
-    def statement() -> None:
-        raise PySparkException("[TABLE_OR_VIEW_NOT_FOUND]")
-
+def test_any_other_failure_is_raised_at_once(pauses: list[float]) -> None:
     with pytest.raises(PySparkException, match="NOT_FOUND"):
-        retried(statement, conflicts)
-    assert conflicts.drain() == 0
+        retried(mock.Mock(side_effect=PySparkException("[TABLE_OR_VIEW_NOT_FOUND]")), Statistics())
+    assert pauses == []
