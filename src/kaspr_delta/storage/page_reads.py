@@ -1,13 +1,18 @@
-"""The contract for reads that pages need; delta-rs and a SQL warehouse both keep it."""
+"""The reads that pages need, by SQL that delta-rs and a SQL warehouse both execute."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
-from kaspr_delta.spec.ddl import Type
+from kaspr_delta.errors import SetupError
+from kaspr_delta.spec.ddl import Column, Type, quoted
 from kaspr_delta.storage.commit_info import CommitInfo
+from kaspr_delta.storage.layout import UNCOMPARED
+from kaspr_delta.storage.spark.sql_text import struct_of
+
+_COUNT = Type("BIGINT")
 
 Row = Mapping[str, Any]
 """Python values by column: times in UTC, bytes, Decimals."""
@@ -53,11 +58,55 @@ class RowsChanged:
     pairs: tuple[tuple[Row | None, Row | None], ...]
 
 
+class UnreadableError(SetupError):
+    """The rows of a version cannot be read: its files are gone, or a grant is missing."""
+
+    @property
+    def reason(self) -> str:
+        """The reason as one line."""
+        return str(self).strip().splitlines()[0][:300].rstrip(".")
+
+
 class PageReads(Protocol):
-    """Reads of the Delta tables of one application. A table that does not exist is empty."""
+    """Reads of the Delta tables of one application by SQL. A table that does not exist is empty."""
+
+    most_rows: ClassVar[int | None] = None
+    """The limit of statements that have no other limit."""
+
+    @staticmethod
+    def literal(text: str) -> str:
+        """A text in SQL."""
+
+    @staticmethod
+    def comparable(struct: str) -> str:
+        """The SQL for a struct in a form that can be compared."""
+        return struct
 
     def counts(self, tables: Collection[str]) -> Mapping[str, int | str]:
         """The number of rows by table, or the reason why it cannot be read. Tables elsewhere are left out."""
+
+    def history(self, table: str) -> History:
+        """The commits of a table."""
+
+    def columns(self, table: str, version: int | None = None) -> dict[str, Type]:
+        """The columns of a table at a version, the newest by default; none where there is no table, or version."""
+
+    def system_rows(self, table: str, clauses: str) -> list[dict[str, Any]]:
+        """The rows of a system table or a topic. ``clauses`` follow FROM."""
+
+    def change_feed(  # noqa: PLR0913, PLR0917  a SELECT has so many parts
+        self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
+    ) -> list[dict[str, Any]] | str:
+        """The change feed of one commit, with ``_change_type``, or the reason why it cannot be read.
+
+        At least the rows of the ``most`` first keys are among it.
+        """
+
+    def named(self, table: str, version: int | None = None) -> str:
+        """The table at a version, the newest by default, in the SQL of ``selected``."""
+
+    def selected(self, table: str, version: int | None, columns: Columns, sql: str) -> list[dict[str, Any]]:
+        """The rows of a SELECT with these columns. Raises UnreadableError if the version cannot be read."""
 
     def newest(
         self, table: str, order: Sequence[str], most: int | None, where: Mapping[str, str] | None = None
@@ -66,20 +115,30 @@ class PageReads(Protocol):
 
         ``where`` restricts them to those with these texts.
         """
+        condition = self._condition({name: (text,) for name, text in (where or {}).items()})
+        greatest = ", ".join(f"{quoted(name)} DESC" for name in order)
+        return self.system_rows(table, f"WHERE {condition} ORDER BY {greatest}{self._limit(most)}")
 
     def grouped(self, table: str, columns: Sequence[str]) -> dict[tuple[str | None, ...], int]:
         """The number of rows of a system table by their texts in these columns."""
+        names = ", ".join(map(quoted, columns))
+        sql = f"SELECT {names}, count(*) AS many FROM {self.named(table)} GROUP BY {names}{self._limit(None)}"
+        found = self.selected(table, None, {**dict.fromkeys(columns, Type("STRING")), "many": _COUNT}, sql)
+        return {tuple(row[name] for name in columns): row["many"] for row in found}
 
-    def history(self, table: str) -> History:
-        """The commits of a table."""
-
-    def columns(self, table: str, version: int | None = None) -> dict[str, Type]:
-        """The columns of a table at a version, the newest by default; none where there is no table, or version."""
-
-    def rows(  # noqa: PLR0913, PLR0917  a SELECT has so many parts
+    def rows(  # noqa: PLR0913, PLR0917
         self, table: str, version: int | None, columns: Columns, texts: TextFilter, order: Sequence[str], most: int
     ) -> RowsFound | str:
         """Ordered rows at a version (None: the newest), or the reason why the version cannot be read."""
+        rows = f"{self.named(table, version)} WHERE {self._condition(texts)}"
+        ordered = f" ORDER BY {', '.join(map(quoted, order))}" if order else ""
+        counted = f"(SELECT count(*) FROM {rows}) AS many"
+        sql = f"SELECT {counted}, {self._struct(columns)} AS one FROM {rows}{ordered}{self._limit(most)}"
+        try:
+            found = self.selected(table, version, {"many": _COUNT, "one": _struct_type(columns)}, sql)
+        except UnreadableError as error:
+            return error.reason
+        return RowsFound(_counted(found), tuple(row["one"] for row in found))
 
     def changed_since(  # noqa: PLR0913, PLR0917
         self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
@@ -88,11 +147,43 @@ class PageReads(Protocol):
 
         Rows are identified by the ``key``. Times of writing (``UNCOMPARED``) make no difference.
         """
+        values = [name for name in columns if name not in {*key, *UNCOMPARED}]
+        compared = self.comparable(self._struct(values)) if values else "''"
+        keys = {f"key{number}": quoted(name) for number, name in enumerate(key)}
+        named = "".join(f", {name} AS {alias}" for alias, name in keys.items())
+        side = f"SELECT {self._struct(columns)} AS one, {compared} AS compared{named} FROM"
+        then, now = (f"({side} {self.named(table, at)} WHERE {self._condition(texts)})" for at in (version, None))
+        same_key = " AND ".join(f"was.{alias} = is_now.{alias}" for alias in keys)
+        order = ", ".join(f"coalesce(was.{alias}, is_now.{alias}) AS {alias}" for alias in keys)
+        changed = (
+            f"SELECT was.one AS before, is_now.one AS after, {order}"
+            f" FROM {then} AS was FULL OUTER JOIN {now} AS is_now ON {same_key}"
+            " WHERE was.compared IS DISTINCT FROM is_now.compared"
+        )
+        sql = (
+            f"WITH changed AS ({changed}) SELECT (SELECT count(*) FROM changed) AS many, before, after"
+            f" FROM changed ORDER BY {', '.join(keys)}{self._limit(most)}"
+        )
+        row = _struct_type(columns)
+        found = self.selected(table, version, {"many": _COUNT, "before": row, "after": row}, sql)
+        return RowsChanged(_counted(found), tuple((row["before"], row["after"]) for row in found))
 
-    def change_feed(  # noqa: PLR0913, PLR0917
-        self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
-    ) -> list[dict[str, Any]] | str:
-        """The change feed of one commit, with ``_change_type``, or the reason why it cannot be read.
+    def _condition(self, texts: TextFilter) -> str:
+        tests = (f"{quoted(name)} IN ({', '.join(map(self.literal, among))})" for name, among in texts.items())
+        return " AND ".join(tests) or "true"
 
-        At least the rows of the ``most`` first keys are among it.
-        """
+    def _struct(self, columns: Iterable[str]) -> str:
+        return struct_of(columns, self.literal)
+
+    def _limit(self, most: int | None) -> str:
+        most = most or self.most_rows
+        return "" if most is None else f" LIMIT {most}"
+
+
+def _struct_type(columns: Columns) -> Type:
+    return Type("STRUCT", fields=tuple(Column(name, kind) for name, kind in columns.items()))
+
+
+def _counted(found: Sequence[Mapping[str, Any]]) -> int:
+    """The number of rows, which each row of an answer has."""
+    return found[0]["many"] if found else 0

@@ -17,8 +17,8 @@ from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
 from kaspr_delta.storage.layout import TOPIC, WRITTEN_AT
-from kaspr_delta.storage.spark.sql_text import literal
-from kaspr_delta.storage.warehouse.json_rows import json_of, struct_of
+from kaspr_delta.storage.spark.sql_text import literal, struct_of
+from kaspr_delta.storage.warehouse.json_rows import json_of
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, WarehouseSystemTables, binary
 from kaspr_delta.web.sorted_run import Row, RowKey, best_of
 from kaspr_delta.web.typed_rows import FOUND_BY_TEXT, TypedRows

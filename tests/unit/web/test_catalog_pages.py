@@ -72,7 +72,7 @@ class Workspace:
         if statement.endswith("LIMIT 0"):
             return self._answer([], [("key", "STRING"), ("value", "STRING"), ("timestamp", "TIMESTAMP")])
         if "(SELECT count(*)" in statement and "changed" not in statement:
-            return self._answer([["1", ROW]])
+            return self._answer([[f'{{"many":1,"one":{ROW}}}']])
         if statement.startswith("SELECT 'users', count(*)"):
             return self._answer([["users", "1"]])
         return self._answer([])

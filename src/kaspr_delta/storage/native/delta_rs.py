@@ -68,13 +68,10 @@ class DeltaRs:
         return _head(self.folder(table), commit.version) == commit
 
     def query(self, table: str, sql: str, version: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of a SELECT over the table, which it calls ``t``, at a version; the newest by default.
-
-        With a version, ``now`` in it is the newest.
-        """
+        """The rows of a SELECT over the table, which it calls ``t``, at a version; the newest by default."""
         opened = self.opened(table, version)
         if opened is not None:
-            yield from selected(sql, t=opened, **({} if version is None else {"now": self.opened(table)}))
+            yield from selected(sql, t=opened)
 
     def rows(self, table: str, sql: str = "SELECT * FROM t", version: int | None = None) -> list[dict[str, Any]]:
         """The same as dictionaries."""

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.limits import Limits, Size
 from kaspr_delta.storage.native.delta_rs import rows_in, selected
-from kaspr_delta.storage.native.sql_text import literal, quoted
+from kaspr_delta.storage.native.sql_text import literal
 from kaspr_delta.storage.native.supports import has_plain_files
 
 if TYPE_CHECKING:

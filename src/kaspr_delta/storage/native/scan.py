@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.native.attempts import Attempts
 from kaspr_delta.storage.native.delta_rs import copy_to, selected
-from kaspr_delta.storage.native.sql_text import quoted, with_values
+from kaspr_delta.storage.native.sql_text import with_values
 from kaspr_delta.storage.tables import Scan
 
 if TYPE_CHECKING:

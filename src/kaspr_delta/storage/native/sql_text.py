@@ -1,4 +1,4 @@
-"""Values and names in the text of DataFusion's SQL, which delta-rs runs."""
+"""Values in the text of DataFusion's SQL, which delta-rs runs. It quotes names as Spark does."""
 
 from __future__ import annotations
 
@@ -15,11 +15,6 @@ if TYPE_CHECKING:
 def literal(text: str) -> str:
     """A text literal."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def quoted(name: str) -> str:
-    """The name of a column."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def moment_literal(moment: datetime) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
+
+from kaspr_delta.spec.ddl import quoted
 
 if TYPE_CHECKING:
     from kaspr_delta.storage.namespace import Namespace
@@ -16,6 +18,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 def literal(text: str) -> str:
     """A text literal. Spark replaces ``${name}`` by a setting, also inside literals, so that is escaped too."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{") + "'"
+
+
+def struct_of(columns: Iterable[str], literal_of: Callable[[str], str] = literal) -> str:
+    """The SQL for columns as one struct.
+
+    >>> struct_of(["key", "unit price"])
+    "named_struct('key', `key`, 'unit price', `unit price`)"
+    """
+    return f"named_struct({', '.join(f'{literal_of(name)}, {quoted(name)}' for name in columns)})"
 
 
 def with_values(text: str, values: Mapping[str, Value]) -> str:

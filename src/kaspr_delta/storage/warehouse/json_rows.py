@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.typed_values import SPARK_FORMATS, read
-from kaspr_delta.spec.ddl import Type, quoted
+from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.page_reads import Columns
 from kaspr_delta.storage.spark.sql_text import literal
 
 _OPTIONS = ", ".join(
     literal(text) for option in {**SPARK_FORMATS, "ignoreNullFields": "false"}.items() for text in option
 )
-
-
-def struct_of(columns: Iterable[str]) -> str:
-    """The SQL for columns as one struct.
-
-    >>> struct_of(["key", "unit price"])
-    "named_struct('key', `key`, 'unit price', `unit price`)"
-    """
-    return f"named_struct({', '.join(f'{literal(name)}, {quoted(name)}' for name in columns)})"
 
 
 def json_of(struct: str) -> str:
@@ -39,6 +29,8 @@ def row_of(columns: Columns, text: str) -> dict[str, Any]:
 
 
 def _value(kind: Type, value: Any) -> Any:
+    if kind.name == "STRUCT" and value is not None:
+        return {column.name: _value(column.type, value.get(column.name)) for column in kind.fields}
     try:
         return read(kind, value)
     except SerializationError:  # of a type that no column of this package has

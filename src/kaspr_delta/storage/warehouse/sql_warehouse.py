@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,8 +13,9 @@ from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, columns_of
 from kaspr_delta.storage.layout import SYSTEM, TOPIC, Layout
 from kaspr_delta.storage.namespace import Namespace
-from kaspr_delta.storage.spark.sql_text import creation, literal, value_literal
-from kaspr_delta.storage.warehouse.json_rows import json_of, row_of, struct_of
+from kaspr_delta.storage.page_reads import UnreadableError
+from kaspr_delta.storage.spark.sql_text import creation, literal, struct_of, value_literal
+from kaspr_delta.storage.warehouse.json_rows import json_of, row_of
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
@@ -24,8 +26,16 @@ _MISSING = "TABLE_OR_VIEW_NOT_FOUND"
 _PATIENCE = 300.0
 
 
-class RefusedError(SetupError):
+# Errors where the files of a version, or its log, are gone.
+_GONE = re.compile("FILE_NOT_EXIST|FILE_NOT_FOUND|DELETED_FILE_RETENTION|VERSION_NOT_FOUND|VERSION_NOT_CONTIGUOUS")
+
+
+class RefusedError(UnreadableError):
     """A SQL warehouse refused a statement: a grant is missing, for example."""
+
+    @property
+    def reason(self) -> str:
+        return "its files are gone: VACUUM has removed them" if _GONE.search(str(self)) else super().reason
 
 
 class MissingTableError(RefusedError):
