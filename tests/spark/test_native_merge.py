@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.native.log_files import metrics_of
+from kaspr_delta.storage.native.log_files import commit_of
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Merged, Tables, Upsert
@@ -81,7 +81,8 @@ def in_order(rows: DataFrame) -> list[Row]:
 
 
 def written_by_delta_rs(delta: Tables, version: int) -> bool:
-    return "num_target_rows_copied" in metrics_of(folder_of(delta.namespace, "by_delta_rs"), version)
+    commit = commit_of(folder_of(delta.namespace, "by_delta_rs"), version)
+    return commit is not None and "num_target_rows_copied" in commit.metrics
 
 
 def assert_equal_merges(

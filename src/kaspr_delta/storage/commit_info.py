@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -21,19 +21,20 @@ _METRICS = {
 
 @dataclass(frozen=True, slots=True)
 class CommitInfo:
-    """A commit: its version, time and operation, and how many rows it changed."""
+    """A commit: its version, time and operation, and how many rows it changed.
+
+    In a folder also its metrics by Delta's names, its note (``userMetadata``), and its number of change data files.
+    """
 
     version: int
     at: datetime
     operation: str
     rows: int
-
-
-def rows_counted(operation: str, metrics: Mapping[str, Any]) -> int:
-    """The rows that an operation wrote, changed or deleted, by its metrics; of an unknown one the rows it wrote."""
-    return sum(counts_of(operation, metrics) or counts_of("WRITE", metrics))
+    metrics: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    note: str | None = field(default=None, compare=False)
+    change_files: int = field(default=0, compare=False)
 
 
 def counts_of(operation: str, metrics: Mapping[str, Any]) -> list[int]:
-    """The numbers of rows that an operation counted; none of an unknown one."""
+    """The numbers of rows that an operation wrote, changed or deleted, by its metrics; none of an unknown one."""
     return [int(metrics[name]) for name in _METRICS.get(operation, ()) if name in metrics]

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.errors import NotFoundError, SetupError
 from kaspr_delta.settings import JOB_FRAMEWORK
-from kaspr_delta.workspace.starts import starts_of
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
-    from databricks.sdk.service.jobs import BaseJob, BaseRun, RunState, RunTask
+    from databricks.sdk.service.jobs import BaseJob, BaseRun, JobSettings, PauseStatus, RunState, RunTask
     from typing_extensions import Self
 
 # The tag that jobs of a target in development mode get from the CLI.
@@ -67,7 +66,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class DeployedJob:
-    """A job of an application, with its newest runs first. ``starts`` describes its trigger (see ``starts_of``)."""
+    """A job of an application, with its newest runs first. ``starts`` describes its trigger (see ``_starts_of``)."""
 
     id: int
     name: str
@@ -153,9 +152,26 @@ class Workspace:
             id=number,
             name=(settings.name if settings else None) or "",
             application=_tag(job, "application"),
-            starts=starts_of(settings) if settings else "",
+            starts=_starts_of(settings) if settings else "",
             runs=tuple(_run(run) for run in newest),
         )
+
+
+def _starts_of(settings: JobSettings) -> str:
+    """The schedule, the interval, ``continuous`` or ``on demand``; and whether it is paused."""
+    if settings.schedule is not None:
+        cron = settings.schedule
+        return f"{cron.quartz_cron_expression} {cron.timezone_id}{_paused(cron.pause_status)}"
+    if settings.continuous is not None:
+        return f"continuous{_paused(settings.continuous.pause_status)}"
+    if settings.trigger is not None and settings.trigger.periodic is not None:
+        every = settings.trigger.periodic
+        return f"every {every.interval} {every.unit.value.lower()}{_paused(settings.trigger.pause_status)}"
+    return "on demand"
+
+
+def _paused(status: PauseStatus | None) -> str:
+    return " (paused)" if status is not None and status.value == "PAUSED" else ""
 
 
 def _run(run: BaseRun) -> Run:

@@ -26,7 +26,7 @@ from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failur
 from kaspr_delta.functions.snippet import in_empty_scope
 from kaspr_delta.functions.time_limit import EventTimeoutError, at_most
 from kaspr_delta.plan.definition.resources import OperationPlan, SendPlan
-from kaspr_delta.serde.serializers import encode_key, encoder
+from kaspr_delta.serde.serializers import VALUES, encode_key
 
 
 class _Output:
@@ -36,7 +36,7 @@ class _Output:
 
     def __init__(self, plan: SendPlan) -> None:
         self.topic: Any = plan.topic  # not None: the send is plain
-        self.encode = encoder(plan.serializers.value)
+        self.encode = VALUES[plan.serializers.value].encode
         # Set when events are processed: making it runs the author's code, which may fail.
         self.key_of: Callable[[Any], bytes | None] | None = None
         self.values: list[bytes | None] = []

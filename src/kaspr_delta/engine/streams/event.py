@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.joined_text import JoinedText
-from kaspr_delta.serde.serializers import decode, decoder, key_decoder
+from kaspr_delta.serde.serializers import KEYS, VALUES, decode
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 """The time from which times are counted."""
@@ -131,8 +131,8 @@ class TopicDecoder:
     __slots__ = ("key", "value")
 
     def __init__(self, serializers: Serializers) -> None:
-        self.key = key_decoder(serializers.key)
-        self.value = decoder(serializers.value)
+        self.key = KEYS[serializers.key].decode
+        self.value = VALUES[serializers.value].decode
 
     def __call__(self, record: InputRecord) -> tuple[Any, Any]:
         key, value = record[1], record[2]

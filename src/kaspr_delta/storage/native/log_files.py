@@ -45,27 +45,15 @@ def commit_of(location: Path, version: int) -> CommitInfo | None:
         return None
     about = _about(actions)
     at = about["timestamp"] / 1_000 if "timestamp" in about else written
-    moment = datetime.fromtimestamp(at, timezone.utc)
-    return CommitInfo(version, moment, str(about.get("operation", "")), rows_of_commit(actions))
-
-
-def metrics_of(location: Path, version: int) -> dict[str, int]:
-    """The metrics of a commit by Delta's names; none where it is gone from the log."""
-    counted = _about(_actions(location, version) or ()).get("operationMetrics") or {}
-    return {name: int(value) for name, value in counted.items() if str(value).isdigit()}
-
-
-def notes_in(location: Path, versions: Iterable[int]) -> dict[str, int]:
-    """The notes (``userMetadata``) of commits, with the rows that each wrote. Commits may be gone from the log."""
-    found = (_actions(location, version) or () for version in versions)
-    notes = ((_about(actions).get("userMetadata"), actions) for actions in found)
-    return {note: rows_of_commit(actions) for note, actions in notes if note is not None}
-
-
-def change_files_of(location: Path, version: int) -> int | None:
-    """The number of change data files in a commit; None where it is gone from the log."""
-    actions = _actions(location, version)
-    return None if actions is None else sum("cdc" in action for action in actions)
+    return CommitInfo(
+        version,
+        datetime.fromtimestamp(at, timezone.utc),
+        operation=str(about.get("operation", "")),
+        rows=rows_of_commit(actions),
+        metrics=about.get("operationMetrics") or {},
+        note=about.get("userMetadata"),
+        change_files=sum("cdc" in action for action in actions),
+    )
 
 
 def oldest_version(location: Path) -> int:
@@ -82,7 +70,8 @@ def rows_changed_after(location: Path, version: int) -> int | None:
     commits = versions_in(location)
     if not commits:
         return None
-    return sum(rows_of_commit(_actions(location, commit) or ()) for commit in commits if commit > version)
+    found = (commit_of(location, commit) for commit in commits if commit > version)
+    return sum(commit.rows for commit in found if commit is not None)
 
 
 def actions_of(location: Path, version: int) -> list[dict[str, Any]]:
@@ -99,14 +88,6 @@ def rows_of_commit(actions: Sequence[Mapping[str, Any]]) -> int:
         return sum(counted)
     added = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
     return sum(int(json.loads(file.get("stats") or "{}").get("numRecords", 0)) for file in added)
-
-
-def _actions(location: Path, version: int) -> list[dict[str, Any]] | None:
-    """The actions of a commit; None where it is gone from the log."""
-    try:
-        return actions_of(location, version)
-    except FileNotFoundError:
-        return None
 
 
 def _about(actions: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:

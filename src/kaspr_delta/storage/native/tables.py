@@ -13,15 +13,7 @@ from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.attempts import Attempts
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
-from kaspr_delta.storage.native.log_files import (
-    actions_of,
-    change_files_of,
-    metrics_of,
-    newest_in,
-    notes_in,
-    rows_of_commit,
-    versions_in,
-)
+from kaspr_delta.storage.native.log_files import commit_of, newest_in, versions_in
 from kaspr_delta.storage.native.look_up import look_up
 from kaspr_delta.storage.native.merge import merge
 from kaspr_delta.storage.native.scan import NativeScan
@@ -100,11 +92,13 @@ class NativeTables(Tables):
 
     def change_file_count(self, table: str, version: int) -> int | None:
         folder = self.namespace.folder(table)
-        return None if folder is None else change_files_of(folder, version)
+        commit = None if folder is None else commit_of(folder, version)
+        return None if commit is None else commit.change_files
 
     def notes(self, spark: SparkSession, table: str, after: int) -> dict[str, int]:  # noqa: ARG002
         folder = self._delta.folder(table)
-        return notes_in(folder, range(after + 1, newest_in(folder).version + 1))
+        commits = (commit_of(folder, version) for version in range(after + 1, newest_in(folder).version + 1))
+        return {commit.note: commit.rows for commit in commits if commit is not None and commit.note is not None}
 
     # -- read ----------------------------------------------------------------------------------------------------------
 
@@ -144,7 +138,8 @@ class NativeTables(Tables):
             if first is None or not self._appended(first, table, FIRST_ROWS):
                 super()._fill(spark, rows, table, upsert, copied_from)
         folder = self._delta.folder(table)
-        return Merged(rows_of_commit(actions_of(folder, newest_in(folder).version)))
+        commit = commit_of(folder, newest_in(folder).version)
+        return Merged(0 if commit is None else commit.rows)
 
     def _merge(self, spark: SparkSession, rows: Frame, table: str, upsert: Upsert) -> Merged:
         folder = self._delta.folder(table)
@@ -155,8 +150,10 @@ class NativeTables(Tables):
         before = newest_in(folder).version
         merged = super()._merge(spark, rows, table, upsert)
         newest = newest_in(folder).version
-        counted = {} if newest == before else metrics_of(folder, newest)
-        return Merged(merged.rows, counted.get("numTargetRowsCopied", 0), counted.get("numTargetFilesRemoved", 0))
+        commit = None if newest == before else commit_of(folder, newest)
+        counted = {} if commit is None else commit.metrics
+        copied, rewritten = (int(counted.get(name, 0)) for name in ("numTargetRowsCopied", "numTargetFilesRemoved"))
+        return Merged(merged.rows, copied, rewritten)
 
     def _appended(self, rows: pa.Table, table: str, transaction: Transaction | None) -> bool:
         """Whether delta-rs appended the rows.

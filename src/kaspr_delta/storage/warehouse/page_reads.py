@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any, ClassVar
 
 from kaspr_delta.spec.ddl import Type, quoted
-from kaspr_delta.storage.commit_info import CommitInfo, rows_counted
+from kaspr_delta.storage.commit_info import CommitInfo, counts_of
 from kaspr_delta.storage.page_reads import Columns, History, PageReads, TextFilter, UnreadableError
 from kaspr_delta.storage.spark.sql_text import literal
 from kaspr_delta.storage.warehouse.json_rows import json_of, row_of
@@ -103,9 +103,8 @@ def _commit(row: Mapping[str, str | None]) -> CommitInfo:
     """The commit in a row of DESCRIBE HISTORY, whose metrics are the text of a map."""
     metrics = dict(re.findall(r"(\w+)\W+(\d+)", row["operationMetrics"] or ""))
     operation = row["operation"] or ""
-    return CommitInfo(
-        int(row["version"] or 0), _moment(row["timestamp"] or ""), operation, rows_counted(operation, metrics)
-    )
+    rows = sum(counts_of(operation, metrics) or counts_of("WRITE", metrics))
+    return CommitInfo(int(row["version"] or 0), _moment(row["timestamp"] or ""), operation, rows)
 
 
 def _moment(text: str) -> datetime:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,7 @@ import pytest
 from kaspr_delta.storage.native.log_files import (
     actions_of,
     commit_file,
-    metrics_of,
-    notes_in,
+    commit_of,
     rows_changed_after,
     rows_of_commit,
 )
@@ -43,37 +43,34 @@ def test_rows_of_a_commit_are_the_rows_that_it_changed(lines: list[str], rows: i
     assert rows_of_commit(list(map(json.loads, lines))) == rows
 
 
+def log(location: Path, *commits: list[str]) -> Path:
+    """Write the log of a table."""
+    (location / "_delta_log").mkdir()
+    for version, lines in enumerate(commits):
+        commit_file(location, version).write_text("\n".join(lines), encoding="utf-8")
+    return location
+
+
 def test_texts_in_a_commit_may_have_unicode_line_separators(tmp_path: Path) -> None:
     stats = json.dumps({"numRecords": 2, "minValues": {"key": "a\u2028\x85\x1cb"}}, ensure_ascii=False)
-    (tmp_path / "_delta_log").mkdir()
-    file = commit_file(tmp_path, 0)
-    file.write_text(f"{json.dumps({'add': {'stats': stats}}, ensure_ascii=False)}\n", encoding="utf-8")
+    log(tmp_path, [json.dumps({"add": {"stats": stats}}, ensure_ascii=False)])
     assert rows_of_commit(actions_of(tmp_path, 0)) == 2
 
 
 def test_changed_rows_of_commits_after_a_version_are_added_up(tmp_path: Path) -> None:
     assert rows_changed_after(tmp_path, 0) is None
-    log = tmp_path / "_delta_log"
-    log.mkdir()
-    for version, rows in enumerate((1, 10, 100)):
-        (log / f"{version:020}.json").write_text("\n".join(commit("WRITE", rows, numOutputRows=rows)))
+    log(tmp_path, *(commit("WRITE", rows, numOutputRows=rows) for rows in (1, 10, 100)))
     assert [rows_changed_after(tmp_path, version) for version in (-1, 0, 1, 2, 3)] == [111, 110, 100, 0, 0]
 
 
-def test_metrics_of_a_commit_have_the_names_of_delta(tmp_path: Path) -> None:
-    log = tmp_path / "_delta_log"
-    log.mkdir()
-    lines = commit("MERGE", 90, numTargetRowsCopied=87, numTargetFilesRemoved=1)
-    (log / f"{4:020}.json").write_text("\n".join(lines))
-    assert metrics_of(tmp_path, 4) == {"numTargetRowsCopied": 87, "numTargetFilesRemoved": 1}
-    assert metrics_of(tmp_path, 5) == {}
-
-
-def test_notes_of_commits_come_with_the_number_of_rows_written(tmp_path: Path) -> None:
-    log = tmp_path / "_delta_log"
-    log.mkdir()
-    for version, note in enumerate(("before", None, "a batch", "another")):
-        about, *files = commit("WRITE", 7, numOutputRows=version)
-        noted = {"commitInfo": {**json.loads(about)["commitInfo"], **({"userMetadata": note} if note else {})}}
-        (log / f"{version:020}.json").write_text("\n".join([json.dumps(noted), *files]))
-    assert notes_in(tmp_path, range(1, 6)) == {"a batch": 2, "another": 3}
+def test_a_commit_has_its_rows_metrics_note_and_change_files(tmp_path: Path) -> None:
+    metrics = {"numTargetRowsCopied": "87", "numOutputRows": "3"}
+    about = {"operation": "WRITE", "operationMetrics": metrics, "userMetadata": "a batch", "timestamp": 1_000}
+    log(tmp_path, [json.dumps({"commitInfo": about}), '{"cdc": {}}', '{"cdc": {}}'], commit("WRITE", 7))
+    noted, other = (commit_of(tmp_path, version) for version in range(2))
+    assert noted is not None
+    assert (noted.rows, noted.note, noted.change_files, noted.metrics) == (3, "a batch", 2, metrics)
+    assert noted.at == datetime(1970, 1, 1, 0, 0, 1, tzinfo=timezone.utc)
+    assert other is not None
+    assert (other.rows, other.note, other.change_files) == (7, None, 0)
+    assert commit_of(tmp_path, 2) is None
