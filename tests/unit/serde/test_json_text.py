@@ -39,20 +39,8 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 
 
 # Pieces of valid and invalid JSON: exponents, signs, blanks, escapes, lone surrogates, a byte order mark.
-PIECES = st.sampled_from(
-    [
-        *'{}[]:,"\\-+.eE01 \n\x01',
-        *"123 é \ufeff",
-        "null",
-        "true",
-        "NaN",
-        "Infinity",
-        "\\ud800",
-        "\\ude00",
-        '"a"',
-        "1e400",
-    ]
-)
+WORDS = ("null", "true", "NaN", "Infinity", "\\ud800", "\\ude00", '"a"', "1e400")
+PIECES = st.sampled_from([*'{}[]:,"\\-+.eE01 \n\x01123é\ufeff', *WORDS])
 
 
 def as_python_reads(text: str) -> Any:
@@ -73,12 +61,8 @@ def as_read_here(text: str | bytes) -> Any:
 
 
 @given(st.lists(PIECES, max_size=12).map("".join) | JSON.map(lambda value: json.dumps(value, indent=1)))
-@example("9" * 400)
+@example(f"[{'9' * 400}, -0, -0.0, 1.7976931348623159e308, 2.2250738585072011e-308]")
 @example("1" + "0" * 5_000)
-@example("-0")
-@example("-0.0")
-@example("1.7976931348623159e308")
-@example("2.2250738585072011e-308")
 @example('"\\ud800"')
 @example('{"a": 1, "a": 2}')
 def test_json_is_read_as_python_reads_it(text: str) -> None:
@@ -92,13 +76,8 @@ def test_values_are_read_back_unchanged(value: Any) -> None:
     assert parse(value_text(value)) == value
 
 
-@given(JSON)
+@given(JSON | st.dictionaries(st.integers() | TEXT | st.booleans(), JSON, max_size=5))
 def test_written_keys_are_canonical(key: Any) -> None:
-    assert is_canonical(canonical_key(key))
-
-
-@given(st.dictionaries(st.integers() | TEXT | st.booleans(), JSON, max_size=5))
-def test_objects_with_names_that_are_not_text_have_canonical_keys(key: dict[Any, Any]) -> None:
     assert is_canonical(canonical_key(key))
 
 
@@ -160,46 +139,37 @@ def test_other_python_objects_are_written_by_kasprs_rules(value: Any, plain: Any
     assert json.loads(value_text(value)) == plain
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")], {"x": float("nan")}])
-def test_nan_and_infinity_are_not_written(value: Any) -> None:
-    with pytest.raises(SerializationError):
-        value_text(value)
-    with pytest.raises(SerializationError):
-        canonical_key(value)
+def circle() -> list[Any]:
+    made: list[Any] = []
+    made.append(made)
+    return made
 
 
-@pytest.mark.parametrize("text", ["NaN", "[Infinity]", "-Infinity"])
-def test_nan_and_infinity_are_not_read(text: str) -> None:
-    with pytest.raises(SerializationError):
-        parse(text)
-
-
-@pytest.mark.parametrize("value", ["\ud800", {"a": ["\udfff"]}, {"\ud800": 1}])
-def test_lone_surrogates_are_refused(value: Any) -> None:
-    with pytest.raises(SerializationError):
-        value_text(value)
-
-
-@pytest.mark.parametrize("value", [object(), {(1, 2): 3}, 1j, Broken(), lambda: 1])
-def test_a_value_without_json_text_is_refused_with_its_type(value: Any) -> None:
-    with pytest.raises(SerializationError, match=type(value).__name__):
-        value_text(value)
-
-
-def test_circular_and_too_deep_values_are_refused() -> None:
-    circle: list[Any] = []
-    circle.append(circle)
-    deep: list[Any] = []
+def deep() -> list[Any]:
+    made: list[Any] = []
     for _ in range(100_000):
-        deep = [deep]
-    for value in (circle, deep):
-        with pytest.raises(SerializationError):
-            value_text(value)
-    with pytest.raises(SerializationError):
-        parse("[" * 100_000)
+        made = [made]
+    return made
 
 
-@pytest.mark.parametrize("text", [b"\xff", b"", "{", "abc"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(float("nan"), float("inf"), [float("-inf")], {"x": float("nan")}),
+        *("\ud800", {"a": ["\udfff"]}, {"\ud800": 1}),
+        *(object(), {(1, 2): 3}, 1j, Broken(), lambda: 1, circle(), deep()),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_without_json_text_is_refused_with_its_type(value: Any) -> None:
+    for written in (value_text, canonical_key):
+        with pytest.raises(SerializationError, match=type(value).__name__):
+            written(value)
+
+
+@pytest.mark.parametrize(
+    "text", ["NaN", "[Infinity]", "-Infinity", b"\xff", b"", "{", "abc", pytest.param("[" * 100_000, id="deep")]
+)
 def test_text_that_is_not_json_is_refused(text: str | bytes) -> None:
     with pytest.raises(SerializationError, match="not JSON"):
         parse(text)

@@ -10,17 +10,13 @@ from filelock import Timeout
 
 from kaspr_delta.errors import AlreadyRunningError, UsageError
 from kaspr_delta.storage.heartbeat import Lease, Record
-from kaspr_delta.storage.namespace import Namespace, UnityNamespace, Warehouse
+from kaspr_delta.storage.namespace import UnityNamespace, Warehouse
 
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases are renewed and looked at ten times as often."""
     monkeypatch.setattr("kaspr_delta.storage.namespace.Lease", partial(Lease, every=0.5, settle=0.1))
-
-
-def on_a_volume(folder: Path) -> Namespace:
-    return UnityNamespace("main", "shop", str(folder))
 
 
 def lock_file(folder: Path) -> Path:
@@ -46,7 +42,7 @@ def test_in_a_folder_the_locks_of_commits_and_of_batches_are_held_once(tmp_path:
 
 
 def test_on_a_volume_a_running_resource_is_refused(tmp_path: Path) -> None:
-    namespace = on_a_volume(tmp_path)
+    namespace = UnityNamespace("main", "shop", str(tmp_path))
     with namespace.resource_lock("agent/orders"):
         with pytest.raises(AlreadyRunningError, match=r"agent/orders already runs on main\.shop: process"):
             namespace.resource_lock("agent/orders").__enter__()
@@ -69,7 +65,7 @@ def test_on_a_volume_a_resource_running_on_another_machine_is_refused(tmp_path: 
     other.start()
     try:
         with pytest.raises(AlreadyRunningError, match=r"on main\.shop: process 4711 on host worker-7 keeps renewing"):
-            on_a_volume(tmp_path).resource_lock("agent/orders").__enter__()
+            UnityNamespace("main", "shop", str(tmp_path)).resource_lock("agent/orders").__enter__()
     finally:
         refused.set()
         other.join()

@@ -106,11 +106,7 @@ def _run(job_id: int, number: int, state: dict[str, str], *tasks: dict[str, Any]
 
 
 def _task(number: int, key: str, state: dict[str, str], resource: str) -> dict[str, Any]:
-    wheel = {
-        "package_name": "kaspr_delta",
-        "entry_point": "kaspr-delta-task",
-        "parameters": ["run", "x", "--only", resource],
-    }
+    wheel = {"entry_point": "kaspr-delta-task", "parameters": ["run", "x", "--only", resource]}
     return {"run_id": number, "task_key": key, "state": state, "python_wheel_task": wheel}
 
 
@@ -123,6 +119,12 @@ def two_applications() -> FakeWorkspace:
     """Two deployed applications, one of them on two targets, among jobs of others."""
     cron = {"quartz_cron_expression": "0 0/15 * * * ?", "timezone_id": "UTC"}
     periodic = {"interval": 90, "unit": "MINUTES"}
+    well = (("agent_ingest", _SUCCESS, "agent/ingest"), ("join", _SUCCESS, JOIN))
+    failed = (
+        _task(131, "agent_ingest", _SUCCESS, "agent/ingest"),
+        _task(132, "join", {**_FAILED, "state_message": "SerializationError: no JSON"}, JOIN),
+        _task(133, "agent_enrich", _SKIPPED, "agent/enrich"),
+    )
     return FakeWorkspace(
         jobs=[
             {"job_id": 7, "settings": {"name": "somebody else's", "tags": {"target": "prod"}}},
@@ -134,22 +136,8 @@ def two_applications() -> FakeWorkspace:
             _own_job(5, "bob", "order-system", schedule={**cron, "pause_status": "PAUSED"}),
         ],
         runs=[
-            _run(
-                1,
-                13,
-                _FAILED,
-                _task(131, "agent_ingest", _SUCCESS, "agent/ingest"),
-                _task(132, "join", {**_FAILED, "state_message": "SerializationError: no JSON"}, JOIN),
-                _task(133, "agent_enrich", _SKIPPED, "agent/enrich"),
-                run_page_url="https://example.com/runs/13",
-            ),
-            _run(
-                1,
-                12,
-                _SUCCESS,
-                _task(121, "agent_ingest", _SUCCESS, "agent/ingest"),
-                _task(122, "join", _SUCCESS, JOIN),
-            ),
+            _run(1, 13, _FAILED, *failed, run_page_url="https://example.com/runs/13"),
+            _run(1, 12, _SUCCESS, *(_task(120 + n, *task) for n, task in enumerate(well, start=1))),
             _run(1, 11, _SUCCESS),
             _run(3, 31, {"life_cycle_state": "RUNNING"}, end_time=0, trigger="CONTINUOUS"),
         ],

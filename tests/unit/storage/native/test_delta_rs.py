@@ -11,15 +11,16 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.spec.ddl import quoted
+from kaspr_delta.spec.ddl import columns_of, quoted
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import SYSTEM, TOPIC, TOPICS, Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
+from kaspr_delta.storage.native.log_files import commit_file
 from kaspr_delta.storage.native.sql_text import literal
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.tables import Transaction
-from tests.folders import delta_rs, folder_of
+from tests.folders import delta_rs
 
 
 @pytest.fixture
@@ -31,19 +32,13 @@ def names(*given: str) -> pa.Table:
     return pa.table({"name": pa.array(given, pa.string())})
 
 
-def log(delta: DeltaRs, table: str) -> Path:
-    location = folder_of(delta.namespace, table)
-    assert location is not None
-    return location / "_delta_log"
+def commit(delta: DeltaRs, version: int) -> Path:
+    return commit_file(delta.folder("t"), version)
 
 
 @pytest.mark.parametrize("layout", [*SYSTEM.values(), TOPIC])
 def test_every_layout_that_is_written_without_spark_has_an_arrow_schema(layout: Layout) -> None:
-    assert arrow_schema(layout.columns).names == [column.split(" ")[0] for column in columns_of(layout)]
-
-
-def columns_of(layout: Layout) -> list[str]:
-    return layout.columns.replace("<key: STRING, value: BINARY>", "").split(", ")
+    assert arrow_schema(layout.columns).names == [column.name for column in columns_of(layout.columns)]
 
 
 def test_a_missing_table_reads_as_empty(delta: DeltaRs) -> None:
@@ -58,13 +53,13 @@ def test_a_missing_table_reads_as_empty(delta: DeltaRs) -> None:
 def test_a_created_table_has_the_properties_and_types_of_its_layout(delta: DeltaRs) -> None:
     delta.ensure("t", TOPIC)
     delta.ensure("t", TOPIC)
-    actions = [json.loads(line) for line in (log(delta, "t") / f"{0:020}.json").read_text().splitlines()]
+    actions = [json.loads(line) for line in commit(delta, 0).read_text().splitlines()]
     (metadata,) = (action["metaData"] for action in actions if "metaData" in action)
     assert metadata["configuration"] == TOPIC.properties
     types = [field["type"] for field in json.loads(metadata["schemaString"])["fields"]]
     assert types[0] == "binary"
     assert types[3] == "timestamp"
-    assert not (log(delta, "t") / f"{1:020}.json").exists()
+    assert not commit(delta, 1).exists()
 
 
 def test_appends_from_many_threads_are_all_there(delta: DeltaRs) -> None:
@@ -185,9 +180,9 @@ def test_tables_of_a_catalog_are_not_on_this_machine(delta: DeltaRs) -> None:
 
 
 def test_a_feature_that_only_spark_reads_is_named(delta: DeltaRs) -> None:
-    delta.ensure("rows", SYSTEM[TOPICS])
+    delta.ensure("t", SYSTEM[TOPICS])
     features = ["typeWidening"]
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
-    (log(delta, "rows") / f"{1:020}.json").write_text(json.dumps({"protocol": protocol}) + "\n")
+    commit(delta, 1).write_text(json.dumps({"protocol": protocol}) + "\n")
     with pytest.raises(SetupError, match=r"only Spark reads \(TypeWidening\).* DROP FEATURE"):
-        delta.rows("rows")
+        delta.rows("t")

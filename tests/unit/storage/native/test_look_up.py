@@ -15,13 +15,13 @@ from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.look_up import look_up
 from kaspr_delta.storage.tables import Texts
-from tests.folders import delta_rs, folder_of
+from tests.folders import delta_rs
 
 
 def looked_up(
     delta: DeltaRs, table: str, texts: Texts, version: int | None = None, limits: Limits | None = None
 ) -> pa.Table | None:
-    return look_up(folder_of(delta.namespace, table), delta.open(table, version), texts, limits or Limits())
+    return look_up(delta.folder(table), delta.open(table, version), texts, limits or Limits())
 
 
 SCHEMA = arrow_schema(SUBSCRIPTIONS.columns)

@@ -13,7 +13,6 @@ from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.merge import merge as native_merge
 from kaspr_delta.storage.tables import Merged, Upsert
-from tests.folders import folder_of
 
 UPSERT = Upsert(on=("key",), compare=("value",), also=(), keep="keep")
 
@@ -25,28 +24,19 @@ def delta(tmp_path: Path) -> DeltaRs:
 
 def merge(delta: DeltaRs, *rows: tuple[str, str]) -> Merged | None:
     keys, values = zip(*rows, strict=True)
-    folder, opened = folder_of(delta.namespace, "rows"), delta.open("rows")
+    folder, opened = delta.folder("rows"), delta.open("rows")
     return native_merge(folder, opened, pa.table({"key": keys, "value": values, "keep": [True] * len(rows)}), UPSERT)
 
 
-def log_of(delta: DeltaRs) -> Path:
-    return folder_of(delta.namespace, "rows") / "_delta_log"
-
-
-def test_commits_older_than_the_feed_retention_are_removed(delta: DeltaRs) -> None:
-    delta.ensure("rows", Layout("key STRING, value STRING", change_feed=True, feed_retention=1))
+@pytest.mark.parametrize("retention", [1, None])
+def test_commits_older_than_the_feed_retention_are_removed(delta: DeltaRs, retention: int | None) -> None:
+    delta.ensure("rows", Layout("key STRING, value STRING", change_feed=True, feed_retention=retention))
     for number in range(CHECKPOINT_INTERVAL + 1):
         time.sleep(0.002)
         assert merge(delta, ("a", str(number))) is not None
-    assert len(list(log_of(delta).glob("?" * 20 + ".json"))) < CHECKPOINT_INTERVAL
+    kept = len(list((delta.folder("rows") / "_delta_log").glob("?" * 20 + ".json")))
+    assert (kept == CHECKPOINT_INTERVAL + 2) if retention is None else (kept < CHECKPOINT_INTERVAL)
     assert delta.rows("rows") == [{"key": "a", "value": str(CHECKPOINT_INTERVAL)}]
-
-
-def test_tables_without_a_feed_retention_keep_all_commits(delta: DeltaRs) -> None:
-    delta.ensure("rows", Layout("key STRING, value STRING", change_feed=True))
-    for number in range(CHECKPOINT_INTERVAL + 1):
-        assert merge(delta, ("a", str(number))) is not None
-    assert len(list(log_of(delta).glob("?" * 20 + ".json"))) == CHECKPOINT_INTERVAL + 2
 
 
 def test_files_have_statistics_only_of_look_up_columns(delta: DeltaRs) -> None:
