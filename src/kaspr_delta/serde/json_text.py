@@ -116,12 +116,13 @@ def _type_and_text(item: Any) -> tuple[str, str]:
     return type(item).__name__, repr(item)
 
 
-def _refuse_constant(name: str) -> None:
+def refuse_constant(name: str) -> None:
+    """Raise ValueError for NaN and Infinity, which Python reads and JSON does not have."""
     msg = f"{name} is not JSON"
     raise ValueError(msg)
 
 
-_decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=fraction_of)
+_decoder = json.JSONDecoder(parse_constant=refuse_constant, parse_float=fraction_of)
 # Several times as fast as Python's decoder, and whole numbers of any length stay whole numbers.
 _read = msgspec.json.Decoder(float_hook=fraction_of).decode
 

@@ -59,6 +59,11 @@ def _same(data: bytes) -> bytes:
     return data
 
 
+def base64_text(value: Any) -> str:
+    """Bytes, or text as UTF-8, as base64. Raises SerializationError for anything else."""
+    return base64.b64encode(raw_bytes(value)).decode()
+
+
 def _base64(value: Any) -> bytes:
     return base64.b64encode(raw_bytes(value))
 

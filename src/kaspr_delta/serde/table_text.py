@@ -13,7 +13,7 @@ from typing import Any
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.resources import SerializerName, Serializers
 from kaspr_delta.serde import json_text
-from kaspr_delta.serde.serializers import raw_bytes
+from kaspr_delta.serde.serializers import base64_text
 
 _NULL = "null"  # JSON's null: no key, and as a value no row
 
@@ -27,7 +27,7 @@ class TableText:
     def key(self, key: Any) -> str:
         """The text under which a key is stored and looked up."""
         if key is not None and self.serializers.key == "raw":
-            return _base64(key)
+            return base64_text(key)
         if type(key) is str:
             return json_text.text_key(key)
         # Bytes that already are JSON text are encoded once more, as Kaspr's guide describes for mismatched serializers.
@@ -57,7 +57,7 @@ class TableText:
         if value is None:
             return None
         if self.serializers.value == "raw":
-            return _base64(value)
+            return base64_text(value)
         text = json_text.value_text(value)
         return None if text == _NULL else text
 
@@ -97,10 +97,6 @@ def hashable(key: Any) -> Any:
 def column_type(serializer: SerializerName) -> str:
     """The Delta type of a column that holds keys or values of this table serializer."""
     return "BINARY" if serializer == "raw" else "STRING"
-
-
-def _base64(value: Any) -> str:
-    return base64.b64encode(raw_bytes(value)).decode()
 
 
 def _text_of(data: bytes) -> str:

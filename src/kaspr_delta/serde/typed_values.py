@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timezone
-from decimal import Context, Decimal, InvalidOperation
+from decimal import Context, Decimal
 from struct import pack, unpack
 from typing import Any
 from uuid import UUID
@@ -20,7 +20,8 @@ from uuid import UUID
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde import json_text
 from kaspr_delta.serde.long_fraction import LongFraction
-from kaspr_delta.serde.serializers import raw_bytes
+from kaspr_delta.serde.plain_json import plain_json
+from kaspr_delta.serde.serializers import base64_text
 from kaspr_delta.spec.column_types import key_kind
 from kaspr_delta.spec.ddl import Type
 
@@ -65,7 +66,12 @@ def written(of: Type, value: Any, name: str) -> Any:
 
     ``name`` is the name of the value in the message.
     """
-    return None if value is None else _WRITERS[of.name](of, value, name)
+    if value is None:
+        return None
+    try:
+        return _WRITERS[of.name](of, value, name)
+    except (ValueError, ArithmeticError):
+        raise misfit(of, value, name) from None
 
 
 def read(of: Type, value: Any) -> Any:
@@ -100,14 +106,19 @@ def from_columns(of: Type, value: Any) -> Any:
             return _FROM_ARROW.get(of.name, _as_it_is)(of, value)
 
 
-# -- writing ----------------------------------------------------------------------------------------------------------
+# -- writing: a ValueError or an ArithmeticError of a writer says that the value is not of the type -------------------
+
+
+def _checked(value: Any, *kinds: type) -> Any:
+    """The value. Raises ValueError if it is of no such kind; a truth value is no number."""
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise ValueError(value)
+    return value
 
 
 def _struct(of: Type, value: Any, name: str) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise misfit(of, value, name)
     known = [column.name for column in of.fields]
-    if unknown := [str(field) for field in value if field not in known]:
+    if unknown := [str(field) for field in _checked(value, Mapping) if field not in known]:
         msg = f"{name} has no column {', '.join(unknown)}: its columns are {', '.join(known)}"
         raise SerializationError(msg)
     inside = "" if name == _ROW else f"{name}."
@@ -115,15 +126,11 @@ def _struct(of: Type, value: Any, name: str) -> dict[str, Any]:
 
 
 def _array(of: Type, value: Any, name: str) -> list[Any]:
-    if not isinstance(value, list | tuple):
-        raise misfit(of, value, name)
-    return [written(of.inner[0], item, f"{name}[{n}]") for n, item in enumerate(value)]
+    return [written(of.inner[0], item, f"{name}[{n}]") for n, item in enumerate(_checked(value, list, tuple))]
 
 
 def _map(of: Type, value: Any, name: str) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise misfit(of, value, name)
-    keys = (written(of.inner[0], key, f"a key of {name}") for key in value)
+    keys = (written(of.inner[0], key, f"a key of {name}") for key in _checked(value, Mapping))
     texts = [key if isinstance(key, str) else json.dumps(key) for key in keys]
     items = [written(of.inner[1], item, f"{name}[{text}]") for text, item in zip(texts, value.values(), strict=True)]
     return dict(zip(texts, items, strict=True))
@@ -132,19 +139,19 @@ def _map(of: Type, value: Any, name: str) -> dict[str, Any]:
 def _whole(of: Type, value: Any, name: str) -> int:
     number, most = _decimal(value, name), 1 << (_BITS[of.name] - 1)
     if number != number.to_integral_value() or not -most <= number < most:
-        raise misfit(of, value, name)
+        raise ValueError(value)
     return int(number)
 
 
 def _exact(of: Type, value: Any, name: str) -> str:
     """A decimal as text: Spark reads decimals from text, and Python's JSON has floating point only."""
     precision, scale = of.size
-    number = _decimal(_parsed(Decimal, of, value, name) if isinstance(value, str) else value, name)
+    number = _decimal(Decimal(value) if isinstance(value, str) else value, name)
     if number and number.adjusted() > precision:  # far too large: not even rounded
-        raise misfit(of, value, name)
+        raise ValueError(value)
     exact = _scaled(number, scale)
     if exact != number or len(exact.as_tuple().digits) > precision:
-        raise misfit(of, value, name)
+        raise ValueError(value)
     return format(exact, "f")
 
 
@@ -174,37 +181,21 @@ def _scaled(number: Decimal, scale: int) -> Decimal:
     return number.quantize(Decimal(1).scaleb(-scale), context=_WIDE)
 
 
-def _floating(of: Type, value: Any, name: str) -> float | str:
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise misfit(of, value, name)
-    try:
-        number = float(value)
-    except OverflowError:
-        raise misfit(of, value, name) from None
+def _floating(of: Type, value: Any, name: str) -> float | str:  # noqa: ARG001  called like the others
+    number = float(_checked(value, int, float, Decimal))
     if of.name == "FLOAT":
-        try:
-            number = _single(number)
-        except OverflowError:
-            raise misfit(of, value, name) from None
+        number = _single(number)
     if math.isinf(number) and exact_number(value).is_finite():
-        raise misfit(of, value, name)
-    if math.isnan(number):
-        return "NaN"
-    return number if math.isfinite(number) else "Infinity" if number > 0 else "-Infinity"
+        raise ValueError(value)
+    text_or_number: float | str = plain_json(number)
+    return text_or_number
 
 
-def _text(of: Type, value: Any, name: str) -> str:
+def _text(of: Type, value: Any, name: str) -> str:  # noqa: ARG001
     if not isinstance(value, str) or (of.size and len(value) > of.size[0]):
-        raise misfit(of, value, name)
-    try:
-        value.isascii() or value.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair
-        raise misfit(of, value, name) from None
+        raise ValueError(value)
+    value.isascii() or value.encode()  # half of a surrogate pair is no text
     return value
-
-
-def _full_text(of: Type, value: Any, name: str) -> str:
-    return _padded(of, _text(of, value, name))
 
 
 def _padded(of: Type, text: str) -> str:
@@ -217,45 +208,28 @@ def _single(number: float) -> float:
     return float(unpack("<f", pack("<f", number))[0])
 
 
-def _boolean(of: Type, value: Any, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise misfit(of, value, name)
-    return value
-
-
-def _bytes(of: Type, value: Any, name: str) -> str:
-    if not isinstance(value, bytes | str):
-        raise misfit(of, value, name)
-    return base64.b64encode(raw_bytes(value)).decode()
-
-
-def _date(of: Type, value: Any, name: str) -> str:
-    day = _parsed(date.fromisoformat, of, value, name) if isinstance(value, str) else value
-    if not isinstance(day, date) or isinstance(day, datetime):
-        raise misfit(of, value, name)
+def _date(of: Type, value: Any, name: str) -> str:  # noqa: ARG001
+    day: date = date.fromisoformat(value) if isinstance(value, str) else _checked(value, date)
+    if isinstance(day, datetime):
+        raise ValueError(value)  # noqa: TRY004  as of other values
     return day.isoformat()
 
 
-def _moment(of: Type, value: Any, name: str) -> str:
-    moment = _datetime(of, value, name)
-    try:
-        utc = moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
-    except OverflowError:  # before the year 1 or after 9999 in UTC
-        raise misfit(of, value, name) from None
+def _moment(of: Type, value: Any, name: str) -> str:  # noqa: ARG001
+    moment = _datetime(value)
+    utc = moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
     return utc.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
-def _local_moment(of: Type, value: Any, name: str) -> str:
-    moment = _datetime(of, value, name)
+def _local_moment(of: Type, value: Any, name: str) -> str:  # noqa: ARG001
+    moment = _datetime(value)
     if moment.tzinfo is not None:
-        raise misfit(of, value, name)
+        raise ValueError(value)
     return moment.isoformat(timespec="microseconds")
 
 
-def _datetime(of: Type, value: Any, name: str) -> datetime:
-    moment = _parsed(_from_iso, of, value, name) if isinstance(value, str) else value
-    if not isinstance(moment, datetime):
-        raise misfit(of, value, name)
+def _datetime(value: Any) -> datetime:
+    moment: datetime = _from_iso(value) if isinstance(value, str) else _checked(value, datetime)
     return moment
 
 
@@ -263,13 +237,6 @@ def _from_iso(text: str) -> datetime:
     if _NANOSECONDS.search(text):
         raise ValueError(text)
     return datetime.fromisoformat(text.replace("Z", "+00:00"))  # Python reads Z only since 3.11
-
-
-def _parsed(parse: Callable[[str], Any], of: Type, text: str, name: str) -> Any:
-    try:
-        return parse(text)
-    except (ValueError, InvalidOperation):
-        raise misfit(of, text, name) from None
 
 
 def misfit(of: Type, value: Any, name: str) -> SerializationError:
@@ -306,9 +273,9 @@ _WRITERS: dict[str, Callable[[Type, Any, str], Any]] = {
     "DECIMAL": _exact,
     **dict.fromkeys(("FLOAT", "DOUBLE"), _floating),
     **dict.fromkeys(("STRING", "VARCHAR"), _text),
-    "CHAR": _full_text,
-    "BOOLEAN": _boolean,
-    "BINARY": _bytes,
+    "CHAR": lambda of, value, name: _padded(of, _text(of, value, name)),
+    "BOOLEAN": lambda _of, value, _name: _checked(value, bool),
+    "BINARY": lambda _of, value, _name: base64_text(_checked(value, bytes, str)),
     "DATE": _date,
     "TIMESTAMP": _moment,
     "TIMESTAMP_NTZ": _local_moment,

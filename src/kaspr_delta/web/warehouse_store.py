@@ -136,7 +136,7 @@ class WarehouseStore:
         return columns_of(", ".join(f"{quoted(name or '')} {kind}" for name, kind, *_ in columns))
 
     def has(self, table: str) -> bool:
-        return self.warehouse.exists(table)
+        return self.warehouse.version(table) is not None
 
     def append(self, topic: str, records: pa.Table) -> None:
         self.warehouse.ensure(topic, TOPIC)

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.files.rows import FileRow
 from kaspr_delta.serde.files.text_stream import lines_of, not_utf8, readable
-from kaspr_delta.serde.json_text import parse
+from kaspr_delta.serde.json_text import parse, refuse_constant
 from kaspr_delta.serde.long_fraction import fraction_of
 
 
@@ -43,8 +43,4 @@ def _of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _refused(constant: str) -> Any:
-    raise ValueError(constant)
-
-
-_unique = json.JSONDecoder(object_pairs_hook=_of_pairs, parse_float=fraction_of, parse_constant=_refused)
+_unique = json.JSONDecoder(object_pairs_hook=_of_pairs, parse_float=fraction_of, parse_constant=refuse_constant)

@@ -6,7 +6,7 @@ import base64
 import re
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta, timezone
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from kaspr_delta.errors import SerializationError
@@ -64,7 +64,7 @@ def _of_text(of: Type, cell: str | None, name: str) -> Any:
         return None
     if of.name == "STRING":
         return cell
-    parsed = _FROM_TEXT.get(of.name, _as_it_is)(of, cell, name)
+    parsed = _parsed(of, cell, name) if of.name in _FROM_TEXT else cell
     try:
         return read(of, written(of, parsed, name))
     except SerializationError:
@@ -80,53 +80,41 @@ def _of_object(of: Type, cell: Any, name: str) -> Any:
     return read(of, written(of, cell, name))
 
 
-def _as_it_is(of: Type, text: str, name: str) -> Any:  # noqa: ARG001  called like the others
-    return text
+def _parsed(of: Type, text: str, name: str) -> Any:
+    """The value of a text. Raises SerializationError if it has none."""
+    try:
+        return _FROM_TEXT[of.name](of, text, name)
+    except (ValueError, ArithmeticError, KeyError):
+        raise misfit(of, text, name) from None
 
 
-def _number(of: Type, text: str, name: str) -> Decimal:
+def _number(_of: Type, text: str, _name: str) -> Decimal:
     plain = text.strip()
     if not _NUMBER.fullmatch(plain):
-        raise misfit(of, text, name)
-    try:
-        return Decimal(plain)
-    except InvalidOperation:  # an exponent that no Decimal has
-        raise misfit(of, text, name) from None
+        raise ValueError(text)
+    return Decimal(plain)
 
 
 def _floating(of: Type, text: str, name: str) -> float | Decimal:
     return float(text) if _NOT_FINITE.fullmatch(text.strip()) else _number(of, text, name)
 
 
-def _boolean(of: Type, text: str, name: str) -> bool:
-    found = _TRUTH.get(text.strip().lower())
-    if found is None:
-        raise misfit(of, text, name)
-    return found
-
-
-def _day(of: Type, text: str, name: str) -> date:
+def _day(_of: Type, text: str, _name: str) -> date:
     match = _DAY.fullmatch(text.strip())
-    try:
-        return date(*map(int, match.groups())) if match else date.fromisoformat("")
-    except ValueError:
-        raise misfit(of, text, name) from None
+    return date(*map(int, match.groups())) if match else date.fromisoformat("")
 
 
 def _moment(of: Type, text: str, name: str) -> datetime:
     match = _MOMENT.fullmatch(text.strip())
     if match is None:
-        raise misfit(of, text, name)
+        raise ValueError(text)
     year, month, day, hour, minute, second, fraction, zone = match.groups()
     digits = (fraction or "").rstrip("0")
     if len(digits) > _MICROSECOND_DIGITS:
         raise SerializationError(f"{name} is {of}, and {shown(text)} has more than microseconds")
     micros = int(digits.ljust(_MICROSECOND_DIGITS, "0") or 0)
-    try:
-        clock = time(int(hour or 0), int(minute or 0), int(second or 0), micros, None if zone is None else _zone(zone))
-        return datetime.combine(date(int(year), int(month), int(day)), clock)
-    except ValueError:
-        raise misfit(of, text, name) from None
+    clock = time(int(hour or 0), int(minute or 0), int(second or 0), micros, None if zone is None else _zone(zone))
+    return datetime.combine(date(int(year), int(month), int(day)), clock)
 
 
 def _zone(text: str) -> timezone:
@@ -169,7 +157,7 @@ def of_json(of: Type, value: Any, name: str) -> Any:
             items = [of_json(of.inner[1], item, f"{name}[{key}]") for key, item in value.items()]
             return dict(zip(keys, items, strict=True))
         case str() if of.name in _TEXT_IN_JSON:
-            return _FROM_TEXT[of.name](of, value, name)
+            return _parsed(of, value, name)
         case _:
             return value
 
@@ -177,7 +165,7 @@ def of_json(of: Type, value: Any, name: str) -> Any:
 _FROM_TEXT: dict[str, Callable[[Type, str, str], Any]] = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL"), _number),
     **dict.fromkeys(("FLOAT", "DOUBLE"), _floating),
-    "BOOLEAN": _boolean,
+    "BOOLEAN": lambda _of, text, _name: _TRUTH[text.strip().lower()],
     "DATE": _day,
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_NTZ"), _moment),
     "BINARY": _bytes,

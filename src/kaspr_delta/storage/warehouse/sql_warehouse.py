@@ -52,7 +52,7 @@ class SqlWarehouse:
 
     def rows(self, statement: str) -> Iterator[list[str | None]]:
         """The rows that a statement returns, every value as text. Raises SetupError when it fails."""
-        yield from self._rows_of(self._executed(statement))
+        yield from self._rows_of(self.execute(statement))
 
     def rows_if_there(self, statement: str) -> list[list[str | None]]:
         """The same; no rows where a table of the statement does not exist."""
@@ -69,23 +69,30 @@ class SqlWarehouse:
 
     def named_rows(self, statement: str) -> list[dict[str, str | None]]:
         """The rows that a statement returns, by the names of their columns."""
-        response = self._executed(statement)
+        response = self.execute(statement)
         names = [column.name for column in _columns_of(response)]
         return [dict(zip(names, row, strict=True)) for row in self._rows_of(response)]
 
     def columns(self, statement: str) -> tuple[Column, ...]:
         """The columns that a statement returns, with their types."""
-        return _columns_of(self._executed(statement))
+        return _columns_of(self.execute(statement))
 
-    def _executed(self, statement: str) -> StatementResponse:
+    def execute(self, statement: str) -> StatementResponse:
         """The response to a statement that has succeeded. Raises SetupError, RefusedError when it fails."""
         from databricks.sdk.errors.base import DatabricksError
+        from databricks.sdk.service.sql import StatementState
 
         try:
-            return self._waited_for(statement)
+            response = self._waited_for(statement)
         except DatabricksError as error:
             msg = f"SQL warehouse {self.warehouse_id} cannot be asked: {error}"
             raise SetupError(msg) from error
+        if _state(response) is not StatementState.SUCCEEDED:
+            failure = response.status.error if response.status else None
+            reason = failure.message if failure else "no reason is given"
+            msg = f"SQL warehouse {self.warehouse_id} refuses a statement: {reason}"
+            raise MissingTableError(msg) if _MISSING in msg else RefusedError(msg)
+        return response
 
     def _waited_for(self, statement: str) -> StatementResponse:
         from databricks.sdk.service.sql import Disposition, Format, StatementState
@@ -102,11 +109,6 @@ class SqlWarehouse:
                 raise SetupError(msg)
             time.sleep(0.5)
             response = api.get_statement(response.statement_id or "")
-        if _state(response) is not StatementState.SUCCEEDED:
-            error = response.status.error if response.status else None
-            reason = error.message if error else "no reason is given"
-            msg = f"SQL warehouse {self.warehouse_id} refuses a statement: {reason}"
-            raise MissingTableError(msg) if _MISSING in msg else RefusedError(msg)
         return response
 
     def _rows_of(self, response: StatementResponse) -> Iterator[list[str | None]]:
@@ -118,10 +120,6 @@ class SqlWarehouse:
             if part.next_chunk_index is None:
                 return
             part = api.get_statement_result_chunk_n(response.statement_id or "", part.next_chunk_index)
-
-    def execute(self, statement: str) -> None:
-        """Execute a statement that returns no rows. Raises SetupError when it fails."""
-        self._executed(statement)
 
     def identifier(self, table: str) -> str:
         """A table's name in statements."""
@@ -143,12 +141,8 @@ class SqlWarehouse:
 
     def ensure(self, table: str, layout: Layout) -> None:
         """Create a table unless it exists."""
-        if not self.exists(table):
+        if self.version(table) is None:
             self.execute(creation(self.namespace, table, layout.columns, layout.catalog_properties))
-
-    def exists(self, table: str) -> bool:
-        """Whether a table exists."""
-        return self.version(table) is not None
 
     def version(self, table: str) -> int | None:
         """The table's newest version; None where there is no table."""
