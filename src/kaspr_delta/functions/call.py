@@ -1,4 +1,4 @@
-"""Call a manifest's functions by signature: a function gets the offered arguments that it accepts."""
+"""Call a manifest's functions: agents and views by signature, with arguments that are offered; joins by position."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
-from types import AsyncGeneratorType, CodeType, GeneratorType
+from types import AsyncGeneratorType, CellType, CodeType, FunctionType, GeneratorType
 from typing import Any, NamedTuple
 
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.functions.syntax import tree_of
 
 PLAIN = frozenset({dict, list, tuple, str, bytes, int, float, bool, type(None)})
 """The usual types of results: not awaitable, and no generator."""
+_BY_POSITION = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+_BY_NAME = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
 
 
 def call(function: Callable[..., Any], value: Any, offered: Mapping[str, Any]) -> Any:
@@ -84,29 +85,26 @@ def unfilled(snippet: Snippet, offered: tuple[str, ...]) -> tuple[str, ...]:
 
     Only a function that the source defines, without decorators, is known.
     """
-    for node in tree_of(snippet.source).body:
+    for node in snippet.tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == snippet.entrypoint:
-            return () if node.decorator_list else _unfilled(node.args, offered)
+            return () if node.decorator_list else _unfilled(_signature_of(node.args), offered)
     return ()
 
 
-def _unfilled(arguments: ast.arguments, offered: tuple[str, ...]) -> tuple[str, ...]:
-    positional = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
-    optional = len(arguments.defaults)
-    plan = _planned(
-        positional,
-        len(arguments.posonlyargs),
-        optional,
-        {one.arg for one in arguments.kwonlyargs},
-        any_positional=arguments.vararg is not None,
-        any_keyword=arguments.kwarg is not None,
-        offered=offered,
-    )
-    by_position = positional[: len(plan.first) + plan.takes_value]
-    required = positional[: len(positional) - optional] + [
-        one.arg for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None
-    ]
+def _unfilled(signature: inspect.Signature, offered: tuple[str, ...]) -> tuple[str, ...]:
+    plan, parameters = _planned(signature, offered), signature.parameters.values()
+    by_position = [one.name for one in parameters if one.kind in _BY_POSITION][: len(plan.first) + plan.takes_value]
+    required = (one.name for one in parameters if one.default is one.empty and one.kind in _BY_POSITION | _BY_NAME)
     return tuple(name for name in required if name not in by_position and name not in plan.keywords)
+
+
+def _signature_of(arguments: ast.arguments) -> inspect.Signature:
+    """The signature of a function that is not executed: each default is None."""
+    none = ast.Constant(None)
+    arguments.defaults = [none for _ in arguments.defaults]
+    arguments.kw_defaults = [default and none for default in arguments.kw_defaults]
+    function = ast.fix_missing_locations(ast.Expression(ast.Lambda(arguments, none)))
+    return inspect.signature(eval(compile(function, "<parameters>", "eval")))  # noqa: S307  runs nothing of the author
 
 
 class _Plan(NamedTuple):
@@ -122,53 +120,55 @@ def _plan_of(function: Callable[..., Any], offered: tuple[str, ...]) -> _Plan:
         # The source may be executed anew for every value, but its code object stays: plans are cached by it.
         return _plan_of_code(function.__code__, len(function.__defaults__ or ()), offered)
     try:
-        parameters = inspect.signature(function).parameters.values()
+        return _planned(inspect.signature(function), offered)
     except ValueError:  # some functions written in C have no signature
         return _Plan((), takes_value=True, keywords=())
-    kinds = {parameter.kind for parameter in parameters}
-    return _planned(
-        [p.name for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}],
-        sum(p.kind == p.POSITIONAL_ONLY for p in parameters),
-        sum(p.default is not p.empty and p.kind is not p.KEYWORD_ONLY for p in parameters),
-        {p.name for p in parameters if p.kind == p.KEYWORD_ONLY},
-        any_positional=inspect.Parameter.VAR_POSITIONAL in kinds,
-        any_keyword=inspect.Parameter.VAR_KEYWORD in kinds,
-        offered=offered,
-    )
 
 
 @lru_cache(maxsize=4096)
 def _plan_of_code(code: CodeType, defaults: int, offered: tuple[str, ...]) -> _Plan:
-    names = code.co_varnames
-    return _planned(
-        list(names[: code.co_argcount]),
-        code.co_posonlyargcount,
-        defaults,
-        set(names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]),
-        any_positional=bool(code.co_flags & inspect.CO_VARARGS),
-        any_keyword=bool(code.co_flags & inspect.CO_VARKEYWORDS),
-        offered=offered,
-    )
+    cells = tuple(CellType() for _ in code.co_freevars)
+    return _planned(inspect.signature(FunctionType(code, {}, None, (None,) * defaults, cells)), offered)
 
 
-def _planned(  # noqa: PLR0913  a signature has that many parts
-    positional: list[str],
-    without_name: int,
-    defaults: int,
-    keyword_only: set[str],
-    *,
-    any_positional: bool,
-    any_keyword: bool,
-    offered: tuple[str, ...],
-) -> _Plan:
-    """The plan for a signature: the first ``without_name`` are positional only, the last ``defaults`` are optional."""
-    first_free = next((i for i, name in enumerate(positional) if i < without_name or name not in offered), None)
+def _planned(signature: inspect.Signature, offered: tuple[str, ...]) -> _Plan:
+    parameters = signature.parameters.values()
+    kinds = {one.kind for one in parameters}
+    positional = [one for one in parameters if one.kind in _BY_POSITION]
+    free = (i for i, one in enumerate(positional) if one.name not in offered or one.kind not in _BY_NAME)
+    first_free = next(free, None)
     if first_free is None:  # all have offered names: only *args takes the value
-        first, takes_value = (tuple(positional) if any_positional else ()), any_positional
-    elif first_free == 0 or first_free < len(positional) - defaults:
-        first, takes_value = tuple(positional[:first_free]), True
+        takes_value = inspect.Parameter.VAR_POSITIONAL in kinds
+        before = positional if takes_value else []
+    elif first_free == 0 or positional[first_free].default is inspect.Parameter.empty:
+        takes_value, before = True, positional[:first_free]
     else:  # the only parameter for the value is an optional parameter behind the offered ones
-        first, takes_value = (), False
-    by_name = {*positional[without_name:], *keyword_only} - set(first)
-    keywords = tuple(name for name in offered if name in by_name or (any_keyword and name not in first))
+        takes_value, before = False, []
+    first = tuple(one.name for one in before)
+    by_name = {one.name for one in parameters if one.kind in _BY_NAME}
+    any_name = inspect.Parameter.VAR_KEYWORD in kinds
+    keywords = tuple(name for name in offered if (any_name or name in by_name) and name not in first)
     return _Plan(first, takes_value, keywords)
+
+
+def call_with(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call with the first arguments, as many as the function asks for. Coroutines are awaited.
+
+    Joins and aggregations pass a value and a key. A parameter with a default does not ask for an argument, unless it is
+    called ``key``.
+    """
+    return awaited(function(*arguments[: asked_for(function, len(arguments))]))
+
+
+@lru_cache(maxsize=1024)
+def asked_for(function: Callable[..., Any], most: int) -> int:
+    """The number of arguments that a function asks for, at most ``most``."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # some functions written in C have no signature
+        return 1
+    if any(one.kind is one.VAR_POSITIONAL for one in parameters):
+        return most
+    return min(
+        most, sum(one.kind in _BY_POSITION and (one.default is one.empty or one.name == "key") for one in parameters)
+    )

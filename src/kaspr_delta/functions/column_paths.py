@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.functions.syntax import tree_of
 
 Path = tuple[str, ...]
 """The path to a value in a row: a column, a field of it, a field of that field."""
@@ -112,81 +111,70 @@ def picked(function: Snippet) -> Picked | None:
     if the column is null.
     """
     parameter, returned = _only_returns(function)
-    match returned:
-        case None:
-            return None
-        case ast.Tuple(elts=items) | ast.List(elts=items):
-            found, several = tuple(_part(item, parameter) for item in items), True
-        case _:
-            found, several = (_part(returned, parameter),), False
+    several = isinstance(returned, ast.Tuple | ast.List)
+    items = returned.elts if isinstance(returned, ast.Tuple | ast.List) else filter(None, [returned])
+    found = [_part(item, parameter) for item in items]
     parts = tuple(part for part in found if part is not None)
-    if not parts or len(parts) < len(found):
-        return None
     key = Picked(parts, several)
-    return key if len(key.strict) <= _MOST_STRICT else None
+    return key if parts and len(parts) == len(found) and len(key.strict) <= _MOST_STRICT else None
 
 
 def _only_returns(function: Snippet) -> tuple[str, ast.expr | None]:
     """The name of a function's first parameter, and the expression that it returns; None if it does anything else."""
-    statements = tree_of(function.source).body
-    match statements:
+    match function.tree.body:
         case [
             ast.FunctionDef(
                 name=function.entrypoint,
                 args=ast.arguments(args=[first, *others], vararg=None, kwonlyargs=[], kwarg=None, defaults=[]),
                 decorator_list=[],
-                body=body,
+                body=[*about, ast.Return(value=returned)],
             )
-        ] if "str" not in {first.arg, *(other.arg for other in others)}:
-            match [statement for statement in body if not _is_text(statement)]:
-                case [ast.Return(value=returned)]:
-                    return first.arg, returned
+        ] if all(map(_is_text, about)) and "str" not in {one.arg for one in (first, *others)}:
+            return first.arg, returned
     return "", None
 
 
 def _part(expression: ast.expr, parameter: str) -> Part | None:
-    column = _column(expression, parameter)
-    if column is not None:
-        return (column,)
     pieces = tuple(_pieces(expression, parameter))
+    match pieces:
+        case [Piece(path, strict=True)]:
+            return path
     text = Text(tuple(piece for piece in pieces if piece is not None))
     return text if text.columns and None not in pieces else None
 
 
 def _pieces(expression: ast.expr, parameter: str) -> Iterator[Piece | str | None]:
-    """The pieces of an f-string or of added strings; None stands for any other expression."""
+    """The pieces of a column, of an f-string or of added strings; None stands for any other expression."""
     match expression:
         case ast.Constant(value=str(constant)):
             yield constant
         case ast.JoinedStr(values=values):
             for value in values:
                 yield from _pieces(value, parameter)
-        case ast.FormattedValue(value=value, conversion=-1 | 115, format_spec=None):  # 115 is `!s`
-            yield _piece(value, parameter, strict=False)
-        case ast.Call(func=ast.Name(id="str"), args=[value], keywords=[]):
-            yield _piece(value, parameter, strict=False)
+        case (
+            ast.FormattedValue(value=value, conversion=-1 | 115, format_spec=None)  # 115 is `!s`
+            | ast.Call(func=ast.Name(id="str"), args=[value], keywords=[])
+        ):
+            yield _column(value, parameter, strict=False)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             yield from _pieces(left, parameter)
             yield from _pieces(right, parameter)
         case _:
-            yield _piece(expression, parameter, strict=True)
+            yield _column(expression, parameter, strict=True)
 
 
-def _piece(expression: ast.expr, parameter: str, *, strict: bool) -> Piece | None:
-    column = _column(expression, parameter)
-    return None if column is None else Piece((column,), strict)
-
-
-def _column(expression: ast.expr, parameter: str) -> str | None:
+def _column(expression: ast.expr, parameter: str, *, strict: bool) -> Piece | None:
+    """The column that ``value["name"]`` or ``value.get("name")`` is."""
     match expression:
-        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(column))) if name == parameter:
-            return column
-        case ast.Call(
-            func=ast.Attribute(value=ast.Name(id=name), attr="get"),
-            args=[ast.Constant(value=str(column))],
-            keywords=[],
+        case (
+            ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(column)))
+            | ast.Call(
+                func=ast.Attribute(value=ast.Name(id=name), attr="get"),
+                args=[ast.Constant(value=str(column))],
+                keywords=[],
+            )
         ) if name == parameter:
-            return column
+            return Piece((column,), strict)
     return None
 
 

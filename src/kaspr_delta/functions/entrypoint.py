@@ -13,10 +13,11 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kaspr_delta.functions.snippet import Snippet, functions_written_in
-from kaspr_delta.functions.syntax import DEEPEST, deepest_line, tree_of
+from kaspr_delta.functions.snippet import Snippet, tree_of
 
-_TOO_DEEP = f"an expression or a block of this Python is nested in more than {DEEPEST} others"
+# The most levels of a tree. Python's own functions for trees take up to four calls a level, of about 1,000 calls.
+_DEEPEST = 200
+_TOO_DEEP = f"an expression or a block of this Python is nested in more than {_DEEPEST} others"
 _DIVIDE = "divide it into several statements or functions"
 
 
@@ -39,7 +40,7 @@ def resolve(source: str, entrypoint: str | None = None, *, file: str = "<manifes
     """The snippet with its entry point. Raises SnippetError if there is none, or if the text is not Python."""
     resolve_statements(source, file=file, first_line=first_line)
     with _warnings_left_to_the_author():
-        written = functions_written_in(source)
+        written = _functions_written_in(tree_of(source))
         if entrypoint is None and not written:
             raise SnippetError("this Python defines no function", "write a 'def', its first one is called", 1)
         if entrypoint is not None and entrypoint not in written and not _binds(source, entrypoint):
@@ -54,7 +55,7 @@ def resolve_statements(source: str, *, file: str = "<manifest>", first_line: int
     with _warnings_left_to_the_author():
         try:
             # Parsed separately first: a parser error counts lines of the source, a compiler error lines of the file.
-            deepest = deepest_line(tree_of(source))
+            deepest = _deepest_line(tree_of(source))
         except SyntaxError as error:
             raise _not_python(error, 0) from None
         except (RecursionError, MemoryError):
@@ -101,3 +102,36 @@ def _binds(source: str, name: str) -> bool:
     except KeyError:
         return False
     return symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+
+
+def _deepest_line(tree: ast.Module) -> int | None:
+    """The first line at which a tree has more than ``_DEEPEST`` levels, None if there is none.
+
+    An ``elif`` is no level, because nothing that reads trees takes it for one.
+    """
+    nodes: list[tuple[ast.AST, int]] = [(tree, 0)]
+    while nodes:
+        node, level = nodes.pop()
+        if level > _DEEPEST and isinstance(node, ast.expr | ast.stmt):
+            return node.lineno
+        chained = node.orelse if isinstance(node, ast.If) and len(node.orelse) == 1 else []
+        nodes.extend((child, level if child in chained else level + 1) for child in ast.iter_child_nodes(node))
+    return None
+
+
+def _functions_written_in(tree: ast.Module) -> tuple[str, ...]:
+    """The names of the functions that a text itself defines at its top level, in order.
+
+    ``def``, ``async def`` and lambdas bound to a name count; imported names do not.
+    """
+    names: list[str] = []
+    for statement in tree.body:
+        match statement:
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda())
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.Lambda())
+            ):
+                names.append(name)
+    return tuple(names)

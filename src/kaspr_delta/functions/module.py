@@ -22,7 +22,7 @@ _names: dict[str, None] = {}
 _changing = threading.Lock()
 
 
-class _SnippetModule(ModuleType):
+class SnippetModule(ModuleType):
     """A module whose names are those of the current scope."""
 
     __slots__ = ("_execute", "_last", "_of_thread")
@@ -55,17 +55,17 @@ def module_name(source: str) -> str:
     return f"kaspr_snippet_{hashlib.sha256(source.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
-def announce(source: str, execute: Callable[[], Scope]) -> _SnippetModule:
+def announce(source: str, execute: Callable[[], Scope]) -> SnippetModule:
     """The module of a source. Its names can be used before the first execution; ``execute`` makes them then."""
     name = module_name(source)
     module = sys.modules.get(name)
-    if isinstance(module, _SnippetModule):
+    if isinstance(module, SnippetModule):
         return module
     with _changing:
-        module = sys.modules.setdefault(name, _SnippetModule(name, execute))
+        module = sys.modules.setdefault(name, SnippetModule(name, execute))
         _names[name] = None
         if len(_names) > _MOST_MODULES:
             oldest = next(iter(_names))
             del _names[oldest]
             sys.modules.pop(oldest, None)
-    return cast("_SnippetModule", module)
+    return cast("SnippetModule", module)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,11 +17,23 @@ from itertools import accumulate
 from types import CodeType
 from typing import Any
 
-from kaspr_delta.functions.module import announce, module_name
-from kaspr_delta.functions.syntax import tree_of
+from kaspr_delta.functions.module import SnippetModule, announce, module_name
 
 # Flags of code whose call returns an awaitable or a generator.
 _NO_VALUE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+# Reentrant: the garbage collector may call this module again in the same thread.
+_ONE_AT_A_TIME = threading.RLock()
+
+
+def tree_of(source: str, file: str = "<manifest>") -> ast.Module:
+    """The syntax tree of a text. Raises SyntaxError and the other errors of ``ast.parse``.
+
+    One thread at a time parses. Python before 3.11.8 counts the depth of the tree that it builds in state that all
+    threads share. While it builds a tree, the garbage collector may let another thread run; if that thread builds one
+    too, both fail with a SystemError.
+    """
+    with _ONE_AT_A_TIME:
+        return ast.parse(source, file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +54,11 @@ class Snippet:
         return _compiled(self.source, self.file, self.first_line)
 
     @property
+    def tree(self) -> ast.Module:
+        """The syntax tree of the source, new each time."""
+        return tree_of(self.source)
+
+    @property
     def remembers_nothing(self) -> bool:
         """Whether executing the source once gives the same results as executing it for every value.
 
@@ -56,7 +74,13 @@ class Snippet:
     @property
     def imports(self) -> frozenset[str]:
         """The modules that the source imports anywhere, and the packages that contain them."""
-        return _imports(self.source)
+        found: list[str] = []
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                found.extend(imported.name for imported in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found.extend((node.module, *(f"{node.module}.{imported.name}" for imported in node.names)))
+        return frozenset(name for module in found for name in accumulate(module.split("."), "{}.{}".format))
 
     @property
     def returns(self) -> bool:
@@ -67,15 +91,15 @@ class Snippet:
     @property
     def fingerprint(self) -> str:
         """A hash of the entry point and the source. Comments and blanks do not change it."""
-        return hashlib.sha256(f"{self.entrypoint}\n{ast.unparse(tree_of(self.source))}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.entrypoint}\n{ast.unparse(self.tree)}".encode()).hexdigest()
 
-    def announce(self) -> None:
+    def announce(self) -> SnippetModule:
         """Make the module of the source known before its first execution, so that its objects can be unpickled."""
-        announce(self.source, lambda: self.run({}))
+        return announce(self.source, lambda: self.run({}))
 
     def enter(self, scope: dict[str, Any]) -> None:
         """Make ``scope``, in which the source was executed, the names of its module in this thread."""
-        announce(self.source, lambda: self.run({})).enter(scope)
+        self.announce().enter(scope)
 
     def run(self, scope: dict[str, Any]) -> dict[str, Any]:
         """Execute the top-level statements in ``scope``, as the module of the source, and return it."""
@@ -102,17 +126,6 @@ def _compiled(source: str, file: str, first_line: int) -> CodeType:
     tree = tree_of(source, file)
     ast.increment_lineno(tree, first_line - 1)
     return compile(tree, file, "exec", dont_inherit=True)
-
-
-@lru_cache(maxsize=4096)
-def _imports(source: str) -> frozenset[str]:
-    found: list[str] = []
-    for node in ast.walk(tree_of(source)):
-        if isinstance(node, ast.Import):
-            found.extend(imported.name for imported in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.extend((node.module, *(f"{node.module}.{imported.name}" for imported in node.names)))
-    return frozenset(name for module in found for name in accumulate(module.split("."), "{}.{}".format))
 
 
 @lru_cache(maxsize=4096)
@@ -146,21 +159,3 @@ def _may_leave_traces(node: ast.AST, functions: Collection[str]) -> bool:
         case ast.Attribute(value=ast.Name(id=name)):
             return name in functions
     return False
-
-
-def functions_written_in(source: str) -> tuple[str, ...]:
-    """The names of the functions that the source itself defines at its top level, in order.
-
-    ``def``, ``async def`` and lambdas bound to a name count; imported names do not. The first one is the entry point
-    of a snippet that names none.
-    """
-    names: list[str] = []
-    for statement in tree_of(source).body:
-        match statement:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                names.append(name)
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda()):
-                names.append(name)
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Lambda()):
-                names.append(name)
-    return tuple(names)

@@ -7,16 +7,20 @@ from collections.abc import Iterator
 from typing import Literal
 
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.functions.syntax import tree_of
 
 TableUse = Literal["reads", "writes", "perhaps writes"]
 
-_READING = {"copy", "get", "items", "keys", "now", "prefix_scan", "value_at", "values"}
-_WRITING = {"change", "clear", "update", "__delitem__", "__setitem__"}
-_READING_AND_WRITING = {"pop", "popitem", "setdefault"}
-# The entries of a table with windows have further methods, and `apply`, which writes.
-_GIVING_ENTRIES = {"get", "items", "values"}
-_READING_OF_ENTRY = {"current", "delta", "now", "value"}
+_READS: tuple[TableUse, ...] = ("reads",)
+_BOTH: tuple[TableUse, ...] = ("reads", "writes")
+_UNKNOWN: tuple[TableUse, ...] = ("reads", "perhaps writes")
+_METHODS: dict[str, tuple[TableUse, ...]] = {
+    **dict.fromkeys(("copy", "get", "items", "keys", "now", "prefix_scan", "value_at", "values"), _READS),
+    **dict.fromkeys(("change", "clear", "update", "__delitem__", "__setitem__"), ("writes",)),
+    **dict.fromkeys(("pop", "popitem", "setdefault"), _BOTH),
+}
+# The entries of a table with windows have methods of their own. These methods of the table give entries away.
+_METHODS_OF_ENTRY = {**dict.fromkeys(("current", "delta", "now", "value"), _READS), "apply": _BOTH}
+_METHODS_WITH_WINDOWS = {**_METHODS, **dict.fromkeys(("get", "items", "values"), _UNKNOWN)}
 _READERS = {"any", "bool", "enumerate", "iter", "len", "list", "max", "min", "repr", "set", "sorted", "str", "tuple"}
 # By these, a function may reach a table without its name.
 _OTHER_WAYS = {"eval", "exec", "globals", "locals", "vars"}
@@ -27,7 +31,7 @@ def table_uses(function: Snippet, parameter: str, *, windows: bool) -> frozenset
 
     "perhaps writes" if the source does not tell, for example because it gives the table to another function.
     """
-    return frozenset(_uses(tree_of(function.source), parameter, windows=windows))
+    return frozenset(_uses(function.tree, parameter, windows=windows))
 
 
 def _uses(tree: ast.Module, parameter: str, *, windows: bool) -> Iterator[TableUse]:
@@ -39,39 +43,24 @@ def _uses(tree: ast.Module, parameter: str, *, windows: bool) -> Iterator[TableU
                 yield from _use_here(node, above, windows=windows)
             case ast.Name(id=name) if name in _OTHER_WAYS:
                 yield "perhaps writes"
-            case ast.arguments():
-                if node.vararg is not None or node.kwarg is not None:
-                    yield "perhaps writes"
+            case ast.arguments() if node.vararg is not None or node.kwarg is not None:
+                yield "perhaps writes"
     if not any(isinstance(node, ast.arguments) for node in nodes):
         yield "perhaps writes"  # the function is imported
 
 
-def _use_here(name: ast.Name, above: dict[ast.AST, ast.AST], *, windows: bool) -> tuple[TableUse, ...]:  # noqa: PLR0911
+def _use_here(name: ast.Name, above: dict[ast.AST, ast.AST], *, windows: bool) -> tuple[TableUse, ...]:
     user = above[name]
     match user:
         case ast.Subscript(ctx=ast.Load()) if user.value is name:
-            return _use_of_entry(above[user]) if windows else ("reads",)
+            method = getattr(above[user], "attr", "")
+            return _METHODS_OF_ENTRY.get(method, _UNKNOWN) if windows else _READS
         case ast.Subscript() if user.value is name:
-            return ("reads", "writes") if isinstance(above[user], ast.AugAssign) else ("writes",)
-        case ast.Attribute(attr=attribute) if windows and attribute in _GIVING_ENTRIES:
-            return "reads", "perhaps writes"
-        case ast.Attribute(attr=attribute) if attribute in _READING:
-            return ("reads",)
-        case ast.Attribute(attr=attribute) if attribute in _WRITING:
-            return ("writes",)
-        case ast.Attribute(attr=attribute) if attribute in _READING_AND_WRITING:
-            return "reads", "writes"
+            return _BOTH if isinstance(above[user], ast.AugAssign) else ("writes",)
+        case ast.Attribute(attr=method):
+            return (_METHODS_WITH_WINDOWS if windows else _METHODS).get(method, _UNKNOWN)
         case ast.Compare() | ast.For() | ast.comprehension() | ast.If() | ast.IfExp() | ast.UnaryOp():
-            return ("reads",)
+            return _READS
         case ast.Call(func=ast.Name(id=reader)) if reader in _READERS:
-            return ("reads",)
-    return "reads", "perhaps writes"
-
-
-def _use_of_entry(user: ast.AST) -> tuple[TableUse, ...]:
-    match user:
-        case ast.Attribute(attr="apply"):
-            return "reads", "writes"
-        case ast.Attribute(attr=attribute) if attribute in _READING_OF_ENTRY:
-            return ("reads",)
-    return "reads", "perhaps writes"
+            return _READS
+    return _UNKNOWN

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from kaspr_delta.engine.streams.selector import Problem, problem
 from kaspr_delta.errors import SerializationError
+from kaspr_delta.functions.call import call_with
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure, pass_on_interruption
-from kaspr_delta.functions.positional import call_with
 from kaspr_delta.functions.snippet import in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.plan.definition.aggregations import AggregationPlan

@@ -15,9 +15,9 @@ from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.rows.typed_columns import row_of
 from kaspr_delta.engine.streams.selector import Problem, problem
 from kaspr_delta.errors import SerializationError
+from kaspr_delta.functions.call import call_with
 from kaspr_delta.functions.column_paths import Path
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure, pass_on_interruption
-from kaspr_delta.functions.positional import call_with
 from kaspr_delta.functions.snippet import Snippet, in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.plan.definition.resources import TablePlan

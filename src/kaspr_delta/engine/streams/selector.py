@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.errors import SerializationError
+from kaspr_delta.functions.call import asked_for, call_with
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure, pass_on_interruption
-from kaspr_delta.functions.positional import asked_for, call_with
 from kaspr_delta.functions.snippet import Snippet, in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.serde.table_text import TableText
