@@ -28,12 +28,17 @@ def window_starts(at: Column, window: WindowPlan) -> Column:
 
 
 def passed_windows(table: str, clock: Clock) -> Iterator[Effect]:
-    """Effects for the windows that the streams passed in this batch: windows close, and later their rows expire."""
-    closing = clock.closed() if clock.window.emit == "close" else ()
-    for kind, windows in (("close", closing), ("expire", clock.expired())):
-        for passed in windows:
-            upto, after = passed.upto * 1_000, None if passed.after is None else passed.after * 1_000
-            yield Effect(kind, table, None, None, timestamp=upto, window_start=after, stream=passed.stream)
+    """Effects for the windows that the streams passed in this batch: windows close, and later their rows expire.
+
+    These are the windows that end after ``window_start`` (None: all), up to and with ``timestamp``.
+    """
+    closing = [("close", clock.window.closed)] if clock.window.emit == "close" else []
+    for kind, end in (*closing, ("expire", clock.window.expired)):
+        for stream, now in clock.times.items():
+            upto, after = end(now), end(clock.before[stream]) if stream in clock.before else None
+            if upto is not None and after != upto:
+                start = None if after is None else after * 1_000
+                yield Effect(kind, table, None, None, timestamp=upto * 1_000, window_start=start, stream=stream)
 
 
 def pass_windows(delta: Tables, rows: Rows, found: Found, table_of: Callable[[Row], TablePlan]) -> None:

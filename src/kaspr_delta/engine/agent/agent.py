@@ -12,10 +12,10 @@ import pyarrow as pa
 from kaspr_delta.engine.agent.by_column import is_by_column
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.ordered import run_in_order
-from kaspr_delta.engine.agent.ordered_input import Received, in_offset_order
+from kaspr_delta.engine.agent.ordered_input import in_offset_order
 from kaspr_delta.engine.agent.pipeline import Pipeline
 from kaspr_delta.engine.agent.state import AgentState, ready
-from kaspr_delta.engine.agent.stateless import RunAgent
+from kaspr_delta.engine.agent.stateless import effects_of, run, sent_records
 from kaspr_delta.engine.batch.checkpoint import Start, checkpoints_of
 from kaspr_delta.engine.batch.counters import counter
 from kaspr_delta.engine.batch.decision import Decision, SourceTable
@@ -26,7 +26,7 @@ from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.spill import rows_made
 from kaspr_delta.engine.streams.effect import SCHEMA, to_rows
 from kaspr_delta.engine.streams.input_rows import ONLY_VALUES
-from kaspr_delta.engine.streams.offset_range import LargeBatch, positions_of, row_counts
+from kaspr_delta.engine.streams.offset_range import LargeBatch, Received
 from kaspr_delta.engine.streams.source import Source
 from kaspr_delta.engine.windows import passed_windows
 from kaspr_delta.plan.definition.resources import AgentPlan, sends_of
@@ -80,7 +80,7 @@ class Agent(Pipeline[AgentPlan]):
         return AgentState.of(state).read
 
     def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
-        return self._decide(changes, self._source, AgentState.of(state))
+        return self._decide(changes, self._source, AgentState.of(state), rest=False)
 
     def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[Decision, Mapping[str, int]] | None:
         before = AgentState.of(state)
@@ -92,11 +92,12 @@ class Agent(Pipeline[AgentPlan]):
         after = AgentState.of(decision.state).reached(unread.upto)
         return replace(decision, state=after.plain), unread.upto
 
-    def _decide(self, batch: DataFrame, source: Source, before: AgentState, *, rest: bool = False) -> Decision:
+    def _decide(self, batch: DataFrame, source: Source, before: AgentState, *, rest: bool) -> Decision:
         """Process the rows of a batch; the source can read them again. With ``rest`` no smaller last group waits."""
+        executor = self._executor(batch.sparkSession, before)
         if self.plan.ordered:
-            return self._in_order(batch, source, before, rest=rest)
-        return self._in_parallel(batch, source, before)
+            return self._in_order(executor, batch, source, before, rest=rest)
+        return self._in_parallel(executor, batch, source, before)
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         before = AgentState.of(state)
@@ -108,24 +109,20 @@ class Agent(Pipeline[AgentPlan]):
             return None
         return Decision(to_rows(spark, passed), 0, before.with_clocks(clocks).plain)
 
-    def _in_parallel(self, batch: DataFrame, source: Source, before: AgentState) -> Decision:
-        run = RunAgent(self._executor(batch.sparkSession, before))
-        arrived = rows_within(batch, self.delta.limits.few_events)
-        if not isinstance(arrived, LocalRows):
-            return self._in_workers(run, LargeBatch.of(batch, source), before)
-        in_order = arrived.table.sort_by("offset")
-        effects = pa.Table.from_batches(run(in_order.to_batches()), SCHEMA)
-        received = Received()
-        received.count(in_order)
-        rows = LocalRows(batch.sparkSession, effects)
-        return _decision(run.executor, rows, received, before.at(received.positions))
-
-    def _in_workers(self, run: RunAgent, batch: LargeBatch, before: AgentState) -> Decision:
-        records, topic = batch.all(), self._only_topic
-        direct = None if topic is None else DirectAppend(topic, run.sends(records, batch.ranges))
-        effects = SparkRows(run.effects(records))
-        received = Received(positions_of(batch.ranges), row_counts(batch.ranges))
-        return _decision(run.executor, effects, received, before.at(received.positions), direct)
+    def _in_parallel(self, executor: Executor, batch: DataFrame, source: Source, before: AgentState) -> Decision:
+        arrived, direct = rows_within(batch, self.delta.limits.few_events), None
+        if isinstance(arrived, LocalRows):
+            received = Received()
+            (in_order,) = received.counted([arrived.table.sort_by("offset")])
+            made = run(executor, in_order.to_batches())
+            effects: Rows = LocalRows(batch.sparkSession, pa.Table.from_batches(made, SCHEMA))
+        else:
+            large = LargeBatch.of(batch, source)
+            records, received = large.all(), Received.of(large.ranges)
+            effects = SparkRows(effects_of(executor, records))
+            if self._only_topic is not None:
+                direct = DirectAppend(self._only_topic, sent_records(executor, records, large.ranges))
+        return _decision(executor, effects, received, before.at(received.positions), direct)
 
     @property
     def _only_topic(self) -> str | None:
@@ -134,9 +131,10 @@ class Agent(Pipeline[AgentPlan]):
         topic = topics.pop() if len(topics) == 1 else None
         return None if topic is None or self.application.changelog(topic) is not None else topic
 
-    def _in_order(self, batch: DataFrame, source: Source, before: AgentState, *, rest: bool) -> Decision:
+    def _in_order(
+        self, executor: Executor, batch: DataFrame, source: Source, before: AgentState, *, rest: bool
+    ) -> Decision:
         spark = batch.sparkSession
-        executor = self._executor(spark, before)
         needed = batch.select(*ONLY_VALUES, "offset") if is_by_column(executor) else batch
         pieces = in_offset_order(needed, source, self.delta.limits)
         if self.plan.take is None and not before.waiting:

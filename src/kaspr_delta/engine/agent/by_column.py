@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.streams.effect import Effect, EventFailedError, columns_to_arrow, numbered
+from kaspr_delta.engine.streams.effect import Effect, EventFailedError, columns_to_arrow, to_arrow
 from kaspr_delta.engine.streams.event import TopicDecoder
 from kaspr_delta.engine.streams.input_rows import records_of
 from kaspr_delta.errors import SerializationError
@@ -66,11 +66,6 @@ class ByColumn:
         # For each operation: whether it is a filter, and its function.
         self._steps: list[tuple[bool, Callable[[Any], Any]]] | None = None
 
-    @classmethod
-    def of(cls, executor: Executor) -> ByColumn | None:
-        """The quick way for the executor's agent; None if it needs the executor (see ``is_by_column``)."""
-        return cls(executor) if is_by_column(executor) else None
-
     def effects(self, batch: pa.RecordBatch, seq: int) -> Iterator[pa.RecordBatch]:
         """The effects of a batch, numbered from ``seq``."""
         values: list[bytes | None] = batch.column("value").to_pylist()
@@ -98,7 +93,7 @@ class ByColumn:
         self._number(sent, seq)
         yield from self._rows(batch, pa.array(sent, pa.int64()))
         if others:
-            yield numbered(others, numbers)
+            yield to_arrow(others, numbers)
 
     def sends(self, batch: pa.RecordBatch, numbers: pa.Array) -> Iterator[pa.RecordBatch]:
         """The sends of a batch, without tables; ``numbers`` has the first number of each event's sends.
@@ -237,6 +232,11 @@ class ByColumn:
 
 class _LeftToExecutorError(Exception):
     """The value of an event cannot be decoded, or a function's result may be awaitable or fan out: it is not PLAIN."""
+
+
+def quickest(executor: Executor) -> ByColumn | Executor:
+    """The quick way through the executor's pipeline, if it is enough; else the executor."""
+    return ByColumn(executor) if is_by_column(executor) else executor
 
 
 def is_by_column(executor: Executor) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kaspr_delta.engine.agent.state import taken
+from kaspr_delta.engine.agent.state import most_of
 from kaspr_delta.engine.agent.step import Operation, Step
 from kaspr_delta.engine.agent.table import Table
 from kaspr_delta.engine.agent.table_state import AnyState
@@ -84,11 +84,12 @@ class Executor:
 
     def effects(self, batch: pa.RecordBatch, seq: int) -> Iterator[pa.RecordBatch]:
         """The effects of a batch, numbered from ``seq``. With ``take`` several records are one event."""
-        take, records = self.plan.take, list(records_of(batch))
-        if take is None:
+        records, most = list(records_of(batch)), most_of(self.plan.take)
+        if self.plan.take is None:
             effects = (effect for record in records for effect in self.process(record))
         else:
-            effects = (effect for group in taken(records, take) for effect in self.process_together(group))
+            groups = (records[first : first + most] for first in range(0, len(records), most))
+            effects = (effect for group in groups for effect in self.process_together(group))
         yield to_arrow(effects, seq)
 
     def process(self, record: InputRecord) -> list[Effect]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.agent.by_column import ByColumn
+from kaspr_delta.engine.agent.by_column import quickest
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.state import most_of
 from kaspr_delta.engine.agent.table_state import AnyState, Cell
@@ -79,7 +79,7 @@ def run_in_order(executor: Executor, pieces: Iterable[pa.Table], limits: Limits)
 
     With ``take``, the records left over at the end of a piece are one event as well.
     """
-    way, most, seq = ByColumn.of(executor) or executor, most_of(executor.plan.take), 0
+    way, most, seq = quickest(executor), most_of(executor.plan.take), 0
     for piece in pieces:
         for stretch in piece.combine_chunks().to_batches(max_chunksize=max(1, limits.keys_ahead // most) * most):
             for name, table in executor.tables.items():

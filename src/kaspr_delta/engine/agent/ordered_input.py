@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -44,27 +43,6 @@ def in_offset_order(records: DataFrame, feed: Feed, limits: Limits) -> Iterator[
             coming = reader.submit(read, *following)
             yield piece
         yield coming.result()
-
-
-@dataclass
-class Received:
-    """The records received so far: the greatest offset and the number of records, by source."""
-
-    positions: dict[str, int] = field(default_factory=dict)
-    rows: dict[str, int] = field(default_factory=dict)
-
-    def counted(self, pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The pieces; each is counted when it is taken."""
-        for piece in pieces:
-            self.count(piece)
-            yield piece
-
-    def count(self, piece: pa.Table) -> None:
-        """Count a piece. Its records come after those counted before."""
-        by_source = piece.group_by("source").aggregate([("offset", "max"), ([], "count_all")])
-        for row in by_source.to_pylist():
-            self.positions[row["source"]] = row["offset_max"]
-            self.rows[row["source"]] = self.rows.get(row["source"], 0) + row["count_all"]
 
 
 def _bounds(batch: LargeBatch, most: int) -> list[int]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kaspr_delta.engine.streams.clock import Clock
-from kaspr_delta.engine.streams.event import InputRecord
 from kaspr_delta.plan.definition.resources import TakePlan
 
 
@@ -75,13 +74,3 @@ def ready(waiting: int, take: TakePlan | None, *, rest: bool) -> int:
     4
     """
     return waiting if rest else waiting - waiting % most_of(take)
-
-
-def taken(records: Sequence[InputRecord], take: TakePlan | None) -> Iterator[Sequence[InputRecord]]:
-    """Records in groups of ``take.most`` (the last may be smaller); without ``take`` one by one.
-
-    >>> [len(group) for group in taken(range(5), TakePlan(2, 1_000))]
-    [2, 2, 1]
-    """
-    most = most_of(take)
-    return (records[first : first + most] for first in range(0, len(records), most))

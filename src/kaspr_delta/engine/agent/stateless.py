@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 from pyspark import TaskContext
 
-from kaspr_delta.engine.agent.by_column import ByColumn, is_by_column
+from kaspr_delta.engine.agent.by_column import ByColumn, is_by_column, quickest
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.rows.sequence import first_seq
 from kaspr_delta.engine.streams.effect import (
@@ -30,47 +29,49 @@ if TYPE_CHECKING:
 _Conversion: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
-@dataclass(frozen=True, slots=True)
-class RunAgent:
-    """Turns Arrow batches of input records into Arrow batches of effects."""
+def run(executor: Executor, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Turn Arrow batches of input records into Arrow batches of effects."""
+    context = TaskContext.get()
+    # Each task numbers its effects from its own start, so that order inside a task is order by `seq`.
+    seq = first_seq(context.partitionId() if context is not None else 0)
+    way = quickest(executor)
+    for batch in batches:
+        for effects in way.effects(batch, seq):
+            yield effects
+            seq += effects.num_rows
 
-    executor: Executor
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        # Each task numbers its effects from its own start, so that order inside a task is order by `seq`.
-        seq = first_seq(context.partitionId() if context is not None else 0)
-        way = ByColumn.of(self.executor) or self.executor
-        for batch in batches:
-            for effects in way.effects(batch, seq):
-                yield effects
-                seq += effects.num_rows
+def effects_of(executor: Executor, records: DataFrame) -> DataFrame:
+    """The effects of rows of InputRecord, made by Spark's Python workers."""
+    return from_workers(_in_workers(executor, records, for_spark, WORKERS_COLUMNS))
 
-    def effects(self, records: DataFrame) -> DataFrame:
-        """The effects of rows of InputRecord, made by Spark's Python workers."""
-        return from_workers(self._in_workers(records, for_spark, WORKERS_COLUMNS))
 
-    def sends(self, records: DataFrame, ranges: Collection[OffsetRange]) -> DataFrame:
-        """The records that the rows become, for an agent that sends to one topic only.
+def sent_records(executor: Executor, records: DataFrame, ranges: Collection[OffsetRange]) -> DataFrame:
+    """The records that the rows become, for an agent that sends to one topic only, made by Spark's Python workers.
 
-        Computing them fails if an event fails. ``ranges`` describe all of the rows.
-        """
-        quick = is_by_column(self.executor)
-        numbering = Numbering.of(ranges, len(self.executor.plan.outputs)) if quick else None
-        if numbering is None:
-            return records_from_workers(self._in_workers(records, records_for_spark, RECORD_COLUMNS))
-        # Records that get their numbers by offset need no sorting.
-        given = records.select(*ONLY_VALUES, "offset")
-        return records_from_workers(given.mapInArrow(partial(self._numbered_sends, numbering), RECORD_COLUMNS))
+    Computing them fails if an event fails. ``ranges`` describe all of the rows.
+    """
+    quick = is_by_column(executor)
+    numbering = Numbering.of(ranges, len(executor.plan.outputs)) if quick else None
+    if numbering is None:
+        return records_from_workers(_in_workers(executor, records, records_for_spark, RECORD_COLUMNS))
+    # Records that get their numbers by offset need no sorting.
+    given = records.select(*ONLY_VALUES, "offset")
+    return records_from_workers(given.mapInArrow(partial(_numbered_sends, executor, numbering), RECORD_COLUMNS))
 
-    def _in_workers(self, records: DataFrame, convert: _Conversion, columns: str) -> DataFrame:
-        in_order = for_workers(in_partition_order(records), only_values=is_by_column(self.executor))
-        return in_order.mapInArrow(partial(self._converted, convert), columns)
 
-    def _converted(self, convert: _Conversion, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return map(convert, self(batches))
+def _in_workers(executor: Executor, records: DataFrame, convert: _Conversion, columns: str) -> DataFrame:
+    in_order = for_workers(in_partition_order(records), only_values=is_by_column(executor))
+    return in_order.mapInArrow(partial(_converted, executor, convert), columns)
 
-    def _numbered_sends(self, numbering: Numbering, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        by_column = ByColumn(self.executor)
-        for batch in batches:
-            yield from map(records_for_spark, by_column.sends(batch, numbering.numbers(batch.column("offset"))))
+
+def _converted(executor: Executor, convert: _Conversion, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return map(convert, run(executor, batches))
+
+
+def _numbered_sends(
+    executor: Executor, numbering: Numbering, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    by_column = ByColumn(executor)
+    for batch in batches:
+        yield from map(records_for_spark, by_column.sends(batch, numbering.numbers(batch.column("offset"))))

@@ -1,4 +1,4 @@
-"""Stream time, and the windows that have closed by it.
+"""Stream time: the clock of tables with windows.
 
 Stream time is the greatest time seen in one partition of the input, as in Kafka Streams: a partition that is behind
 loses nothing because another one is ahead.
@@ -7,9 +7,9 @@ loses nothing because another one is ahead.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from kaspr_delta.engine.streams.event import InputRecord
 from kaspr_delta.functions.call import call
@@ -20,14 +20,6 @@ from kaspr_delta.spec.durations import milliseconds
 # The stream of tables whose windows follow the wall clock.
 NOW = "now"
 _SECONDS_LATEST = 253_402_300_800  # the year 10000
-
-
-class Passed(NamedTuple):
-    """The window ends that a stream has passed: after ``after`` (None: from the beginning), up to and with ``upto``."""
-
-    stream: str
-    after: int | None
-    upto: int
 
 
 class Clock:
@@ -84,21 +76,6 @@ class Clock:
     def current(self) -> int:
         """The time of the wall clock."""
         return _milliseconds(self._now())
-
-    def closed(self) -> Iterator[Passed]:
-        """The windows that have closed since the batch began."""
-        return self._passed(self.window.closed)
-
-    def expired(self) -> Iterator[Passed]:
-        """The windows that have expired since the batch began: their rows have to leave."""
-        return self._passed(self.window.expired)
-
-    def _passed(self, end: Callable[[int], int | None]) -> Iterator[Passed]:
-        for stream, now in self.times.items():
-            after = end(self.before[stream]) if stream in self.before else None
-            upto = end(now)
-            if upto is not None and after != upto:
-                yield Passed(stream, after, upto)
 
     def _tick(self) -> None:
         if self.window.relative_to == "now":

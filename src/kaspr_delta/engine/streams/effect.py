@@ -55,16 +55,11 @@ def to_rows(spark: SparkSession, effects: Iterable[Effect]) -> Rows:
     return LocalRows(spark, pa.Table.from_batches([to_arrow(effects)], SCHEMA))
 
 
-def to_arrow(effects: Iterable[Effect], first_seq: int = 0) -> pa.RecordBatch:
-    """Return effects as rows of SCHEMA, numbered from ``first_seq``."""
+def to_arrow(effects: Iterable[Effect], seq: int | Sequence[int] = 0) -> pa.RecordBatch:
+    """Return effects as rows of SCHEMA, with these numbers or numbered from ``seq``."""
     rows = list(effects)
-    return numbered(rows, range(first_seq, first_seq + len(rows)))
-
-
-def numbered(effects: Sequence[Effect], seq: Sequence[int]) -> pa.RecordBatch:
-    """Return effects with these numbers as rows of SCHEMA."""
-    columns = dict(zip(Effect._fields, zip(*effects, strict=True), strict=True)) if effects else {}
-    return columns_to_arrow(columns, seq)
+    columns = dict(zip(Effect._fields, zip(*rows, strict=True), strict=True)) if rows else {}
+    return columns_to_arrow(columns, range(seq, seq + len(rows)) if isinstance(seq, int) else seq)
 
 
 def columns_to_arrow(columns: Mapping[str, Any], seq: Sequence[int] | pa.Array) -> pa.RecordBatch:

@@ -7,8 +7,8 @@ and columns that it needs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import NamedTuple, Protocol
@@ -36,19 +36,37 @@ def size() -> Column:
     return F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
 
 
-def by_source(ranges: Iterable[OffsetRange]) -> dict[str, list[OffsetRange]]:
+def _by_source(ranges: Iterable[OffsetRange]) -> dict[str, list[OffsetRange]]:
     """The ranges of each source, in the order of its commits."""
     return {source: list(found) for source, found in groupby(sorted(ranges), key=attrgetter("source"))}
 
 
-def positions_of(ranges: Iterable[OffsetRange]) -> dict[str, int]:
-    """The last offset of each source."""
-    return {source: found[-1].last_offset for source, found in by_source(ranges).items()}
+@dataclass
+class Received:
+    """The records received so far: the last offset and the number of records, by source."""
 
+    positions: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
 
-def row_counts(ranges: Iterable[OffsetRange]) -> dict[str, int]:
-    """The number of records of each source."""
-    return {source: sum(one.rows for one in found) for source, found in by_source(ranges).items()}
+    @classmethod
+    def of(cls, ranges: Iterable[OffsetRange]) -> Received:
+        """The records of these ranges, in any order."""
+        received = cls()
+        for one in sorted(ranges):
+            received._add(one.source, one.last_offset, one.rows)
+        return received
+
+    def counted(self, pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The pieces; each is counted when it is taken. Its records come after those counted before."""
+        for piece in pieces:
+            by_source = piece.group_by("source").aggregate([("offset", "max"), ([], "count_all")])
+            for row in by_source.to_pylist():
+                self._add(row["source"], row["offset_max"], row["count_all"])
+            yield piece
+
+    def _add(self, source: str, last_offset: int, rows: int) -> None:
+        self.positions[source] = last_offset
+        self.rows[source] = self.rows.get(source, 0) + rows
 
 
 class Feed(Protocol):
@@ -84,7 +102,7 @@ class LargeBatch:
         """The records after an offset, up to and with another."""
         if not self.whole:
             return self.records.where(F.col("offset").between(after + 1, upto))
-        found = by_source(self.ranges)
+        found = _by_source(self.ranges)
         first = {source: max(after, end_of(those[0].version - 1)) for source, those in found.items()}
         last = {source: min(upto, those[-1].last_offset) for source, those in found.items()}
         some = {source: last[source] for source in found if first[source] < last[source]}
@@ -101,7 +119,7 @@ def _are_whole(ranges: Sequence[OffsetRange], feed: Feed, spark: SparkSession) -
         commit = feed.between(spark, {one.source: end_of(one.version - 1)}, {one.source: end_of(one.version)})
         return commit.count() == one.rows
 
-    return all(is_whole(one) for found in by_source(ranges).values() for one in {found[0], found[-1]})
+    return all(is_whole(one) for found in _by_source(ranges).values() for one in {found[0], found[-1]})
 
 
 @dataclass(frozen=True, slots=True)

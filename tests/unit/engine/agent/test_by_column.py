@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.agent.by_column import ByColumn
+from kaspr_delta.engine.agent.by_column import ByColumn, is_by_column, quickest
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.streams.effect import SCHEMA, EventFailedError, to_arrow
@@ -36,9 +36,8 @@ DOUBLE = mapped("def f(v): return v * 2")
 
 
 def effects_by_column(agent: Executor, records: Sequence[InputRecord]) -> list[dict[str, Any]]:
-    quick = ByColumn.of(agent)
-    assert quick is not None
-    return _plain(pa.Table.from_batches(quick.effects(arrow(records), 100), SCHEMA))
+    assert is_by_column(agent)
+    return _plain(pa.Table.from_batches(ByColumn(agent).effects(arrow(records), 100), SCHEMA))
 
 
 def one_by_one(agent: Executor, records: Sequence[InputRecord]) -> list[dict[str, Any]]:
@@ -209,14 +208,12 @@ def test_a_timeout_after_the_functions_ended_does_not_fail_the_event() -> None:
     ],
 )
 def test_unsupported_agents_are_not_run_by_column(agent: Executor) -> None:
-    assert ByColumn.of(agent) is None
+    assert quickest(agent) is agent
 
 
 def test_sends_are_numbered_from_the_number_of_their_event() -> None:
     agent = executor(filtered("def f(v): return v % 2"), DOUBLE, outputs=[send_to("a"), send_to("b")])
-    quick = ByColumn.of(agent)
-    assert quick is not None
-    sends = quick.sends(arrow(numbered(*range(6))), pa.array([70, 60, 50, 40, 30, 20], pa.int64()))
+    sends = ByColumn(agent).sends(arrow(numbered(*range(6))), pa.array([70, 60, 50, 40, 30, 20], pa.int64()))
     found = [(row["target"], row["value"], row["seq"]) for batch in sends for row in batch.to_pylist()]
     expected = [("a", b"2", 60), ("a", b"6", 40), ("a", b"10", 20), ("b", b"2", 61), ("b", b"6", 41), ("b", b"10", 21)]
     assert found == expected
@@ -226,7 +223,5 @@ def test_sends_are_numbered_from_the_number_of_their_event() -> None:
 def test_sends_raise_an_error_if_an_event_fails(bad: InputRecord) -> None:
     agent = executor(mapped("def f(v): return v + 1"))
     for records in ([bad], [record(1), bad], [bad, record(1)]):
-        quick = ByColumn.of(agent)
-        assert quick is not None
         with pytest.raises(EventFailedError):
-            list(quick.sends(arrow(records), pa.array(range(len(records)), pa.int64())))
+            list(ByColumn(agent).sends(arrow(records), pa.array(range(len(records)), pa.int64())))

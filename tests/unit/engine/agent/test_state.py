@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Any
 
 import pytest
 
-from kaspr_delta.engine.agent.state import AgentState, ready, taken
+from kaspr_delta.engine.agent.state import AgentState, ready
 from kaspr_delta.plan.definition.resources import TakePlan
 from kaspr_delta.storage.limits import Limits
 from tests.unit.engine.agent.agents import executor, in_order, mapped, record, sent, table_state
@@ -16,19 +15,11 @@ TWO = TakePlan(2, 5_000)
 
 
 @pytest.mark.parametrize(
-    ("take", "rest", "groups"),
-    [
-        (None, False, [[0], [1], [2]]),
-        (TWO, False, [[0, 1]]),
-        (TWO, True, [[0, 1], [2]]),
-        (TakePlan(3, 1), False, [[0, 1, 2]]),
-        (TakePlan(9, 1), False, []),
-    ],
+    ("take", "rest", "processed"),
+    [(None, False, 3), (TWO, False, 2), (TWO, True, 3), (TakePlan(3, 1), False, 3), (TakePlan(9, 1), False, 0)],
 )
-def test_records_are_handed_over_in_groups(take: TakePlan | None, rest: bool, groups: Any) -> None:
-    records = [record(n, offset=n) for n in range(3)]
-    found = taken(records[: ready(len(records), take, rest=rest)], take)
-    assert [[given.offset for given in group] for group in found] == groups
+def test_records_of_an_incomplete_group_wait_for_the_rest(take: TakePlan | None, rest: bool, processed: int) -> None:
+    assert ready(3, take, rest=rest) == processed
 
 
 def test_the_limit_keys_ahead_does_not_cut_groups() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaspr_delta.engine.rows.sequence import SEQ_BITS, SEQ_MASK, first_seq
-from kaspr_delta.engine.streams.offset_range import Numbering, OffsetRange, positions_of, row_counts
+from kaspr_delta.engine.streams.offset_range import Numbering, OffsetRange, Received
 
 offsets = st.sets(
     st.builds(
@@ -48,5 +48,4 @@ def test_several_sources_or_too_large_offsets_get_no_numbers() -> None:
 def test_a_batch_has_the_position_and_row_count_of_each_source() -> None:
     one, other = {5, (1 << SEQ_BITS) + 3, (1 << SEQ_BITS) + 9}, {(4 << SEQ_BITS) + 7}
     found = [*ranges("a", one), *ranges("b", other)]
-    assert positions_of(found) == {"a": max(one), "b": max(other)}
-    assert row_counts(found) == {"a": 3, "b": 1}
+    assert Received.of(found) == Received({"a": max(one), "b": max(other)}, {"a": 3, "b": 1})

@@ -198,7 +198,7 @@ def test_a_send_carries_the_timestamp_of_its_event() -> None:
 
 def test_effects_are_numbered_in_their_order() -> None:
     effects = executor(mapped("def f(v): yield from 'abc'")).process(record(0))
-    table = to_arrow(effects, first_seq=10)
+    table = to_arrow(effects, 10)
     assert table.column("seq").to_pylist() == [10, 11, 12]
     assert [json.loads(value) for value in table.column("value").to_pylist()] == ["a", "b", "c"]
 
