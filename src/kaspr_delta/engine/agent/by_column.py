@@ -199,11 +199,9 @@ class ByColumn:
     def _functions(self) -> list[tuple[bool, Callable[[Any], Any]]]:
         """The functions of the operations (see ``_steps``). Those of the outputs are made, too."""
         functions = []
-        for plan in self._executor.plan.pipeline:
-            snippet: Any = plan.function  # not None: see is_by_column
-            tables = {of.parameter: self._executor.table(of.table) for of in plan.tables}
-            function = bind(snippet.function({**self._executor.scope(), "context": {}}), tables)
-            functions.append((plan.kind == "filter", function))
+        for operation in self._executor.operations():
+            snippet: Any = operation.plan.function  # not None: see is_by_column
+            functions.append((operation.plan.kind == "filter", operation.execute(snippet, {})))
         for output, send in zip(self._outputs, self._executor.plan.outputs, strict=True):
             output.key_of = _key_of(send)
         return functions

@@ -185,20 +185,23 @@ class Executor:
 
     def _finals(self, step: Step, value: Any) -> Iterator[Any]:
         """The results of the pipeline: depth-first by the values of the first operation, then level by level."""
-        operations = self._operations
-        if not operations:
-            for plan in self.plan.pipeline:
-                tables = {of.parameter: self.table(of.table) for of in plan.tables}
-                operations.append(Operation(plan, tables, self.scope))
+        operations = self._operations or self.operations()
         if operations and self.plan.init is not None:
-            self.scope()  # another agent with an equal `init` may have executed it since the last event
+            self._scope()  # another agent with an equal `init` may have executed it since the last event
         for result in operations[0].apply(step, value) if operations else (value,):
             level = [result]
             for operation in operations[1:]:
                 level = [later for item in level for later in operation.apply(step, item)]
             yield from level
 
-    def table(self, name: str) -> Table | WindowedTable:
+    def operations(self) -> list[Operation]:
+        """The operations with their tables; new ones after a failed event. Raises TypeError: see ``_table``."""
+        for plan in () if self._operations else self.plan.pipeline:
+            tables = {of.parameter: self._table(of.table) for of in plan.tables}
+            self._operations.append(Operation(plan, tables, self._scope))
+        return self._operations
+
+    def _table(self, name: str) -> Table | WindowedTable:
         """The table object that functions get. Raises TypeError for a defaultSelector that returns no class."""
         if name not in self._objects:
             state: Any = self.tables[name]
@@ -209,7 +212,7 @@ class Executor:
                 self._objects[name] = WindowedTable(state, clock, read_only=self.read_only)
         return self._objects[name]
 
-    def scope(self) -> dict[str, Any]:
+    def _scope(self) -> dict[str, Any]:
         """The names that functions see: those that ``init`` made, and ``context``."""
         init, known = self.plan.init, (self.identity, self.plan.init)
         scope = _init_scopes.get(known)

@@ -43,7 +43,7 @@ class Operation:
             return () if plan.send is None else step.topic_send(plan.send, value, self.tables)
         function = self._bound
         if function is None:
-            function = self._execute(plan.function, step.context)
+            function = self.execute(plan.function, step.context)
         else:
             self._globals["context"] = step.context
         result = function(value)
@@ -55,7 +55,7 @@ class Operation:
             return (value,) if result else ()
         return (result,)
 
-    def _execute(self, snippet: Snippet, context: dict[str, Any]) -> Callable[[Any], Any]:
+    def execute(self, snippet: Snippet, context: dict[str, Any]) -> Callable[[Any], Any]:
         """The function with its tables bound, to be called with the value."""
         function = snippet.function({**self.scope(), "context": context})
         bound = bind(function, self.tables)

@@ -76,7 +76,7 @@ class TableObject(MutableMapping[Any, Any], Generic[RowKey]):
         raise NotImplementedError(msg)
 
     def _retrieve(self, key: Any) -> str | None:
-        self._state.retrieved += 1
+        self._state.counts["keys_retrieved"] += 1
         return self._find(key)
 
     def _missing(self, key: Any) -> Any:

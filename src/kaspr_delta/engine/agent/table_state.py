@@ -5,6 +5,7 @@ A *row key* identifies a row: the text of its key, or a Cell in a table with win
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -53,16 +54,13 @@ class TableState(Generic[RowKey]):
     """One table during a batch.
 
     ``likely`` returns row keys worth reading together with the next one that was not read yet; it is called once.
-    The counters are for metrics: keys that functions read, set and deleted, and writes too late for a window.
+    ``counts`` are by the names in Kaspr's metrics: keys that functions read, set and deleted, and late writes.
     """
 
     plan: TablePlan
     reader: TableReader[RowKey]
     likely: Callable[[], Collection[RowKey]] = tuple
-    retrieved: int = 0
-    updated: int = 0
-    deleted: int = 0
-    late: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     # Values as the current event sees them; None: no row.
     _known: dict[RowKey, str | None] = field(default_factory=dict)
     # Values that the current event has overwritten.
@@ -72,17 +70,6 @@ class TableState(Generic[RowKey]):
     _scanned: set[int | None] = field(default_factory=set)
 
     @property
-    def counts(self) -> dict[str, int]:
-        """The counters that are not 0, by the names in Kaspr's metrics."""
-        counted = {
-            "keys_retrieved": self.retrieved,
-            "keys_updated": self.updated,
-            "keys_deleted": self.deleted,
-            "late_dropped": self.late,
-        }
-        return {name: times for name, times in counted.items() if times}
-
-    @property
     def written(self) -> dict[RowKey, Written]:
         """The last write by row key, in the order of the first writes. To be used after the current event ended."""
         known = self._known
@@ -90,10 +77,7 @@ class TableState(Generic[RowKey]):
 
     def put(self, row_key: RowKey, value: str | None) -> None:
         """Write a row for the current event; None deletes."""
-        if value is None:
-            self.deleted += 1
-        else:
-            self.updated += 1
+        self.counts["keys_deleted" if value is None else "keys_updated"] += 1
         if row_key not in self._replaced:
             self._replaced[row_key] = self._known.get(row_key, _UNKNOWN)
         self._known[row_key] = value

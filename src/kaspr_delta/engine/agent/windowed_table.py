@@ -57,7 +57,7 @@ class WindowedTable(TableObject[Cell]):
 
         Raises KeyError without a class.
         """
-        self._state.retrieved += 1
+        self._state.counts["keys_retrieved"] += 1
         return self._value(key, self._find_at(key, at))
 
     def change(self, key: Any, operation: Callable[[Any, Any], Any], operand: Any) -> None:
@@ -76,7 +76,7 @@ class WindowedTable(TableObject[Cell]):
                 cell = Cell(text, start)
                 self._state.put(cell, self._text.value(function(self._state.get(cell))))
             else:
-                self._state.late += 1
+                self._state.counts["late_dropped"] += 1
 
     def _value(self, key: Any, text: str | None) -> Any:
         return self._missing(key) if text is None else self._text.value_object(text)

@@ -56,9 +56,8 @@ class FileRecords:
                         "row": pa.array([number for number, _ in rows]),
                     }
                     records_of = zip(*(record for _, record in rows), strict=True)
-                    columns |= dict(
-                        zip(_Record._fields, (pa.array(one, pa.string()) for one in records_of), strict=True)
-                    )
+                    texts = (pa.array(one, pa.string()) for one in records_of)
+                    columns |= zip(_Record._fields, texts, strict=True)
                     yield pa.RecordBatch.from_pydict(columns, _SCHEMA)
 
     def records(self, path: str, content: pa.Buffer) -> Iterator[_Record]:
@@ -78,24 +77,16 @@ class FileRecords:
         if missing := [one.name for one in self._columns if one.name not in row.cells and row.text is not None]:
             raise UsageError(f"{row.place}: there is no column {missing[0]} (there are: {', '.join(row.cells)})")
         try:
-            if not self._columns:
-                return self._line(row)
-            values = typed_row(row, self._columns)
-            fields = {one.name: json_of(one.type, values.get(one.name)) for one in self._columns}
-            key, at = (None if name is None else fields[name] for name in (self.plan.key, self.plan.timestamp))
-            return _Record(_key_text(key), value_text(fields), _text(at), None)
+            if self._columns:
+                values = typed_row(row, self._columns)
+                fields = {one.name: json_of(one.type, values.get(one.name)) for one in self._columns}
+            else:
+                fields = row.cells if isinstance(row.cells, dict) else {}
+            key, at = (None if name is None else fields.get(name) for name in (self.plan.key, self.plan.timestamp))
+            return _Record(_key_text(key), value_text(fields) if self._columns else row.text, _text(at), None)
         except SerializationError as error:
-            return _Record(
-                None,
-                row.text or value_text({name: _shown(one) for name, one in row.cells.items()}),
-                None,
-                f"{row.place}: {error}",
-            )
-
-    def _line(self, row: FileRow) -> _Record:
-        fields = row.cells if isinstance(row.cells, dict) else {}
-        key, at = (None if name is None else fields.get(name) for name in (self.plan.key, self.plan.timestamp))
-        return _Record(_key_text(key), row.text, _text(at), None)
+            shown_row = row.text or value_text({name: _shown(one) for name, one in row.cells.items()})
+            return _Record(None, shown_row, None, f"{row.place}: {error}")
 
     @property
     def _columns(self) -> Any:

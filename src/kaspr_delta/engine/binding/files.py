@@ -92,20 +92,16 @@ class Files:
         key, value = (F.col(name).cast("string").alias(name) for name in ("key", "value"))
         headers = F.transform("headers", lambda h: F.struct(h["key"], h["value"].cast("string").alias("value")))
         others = (F.col(name) for name in ("timestamp", "partition", "offset"))
-        if self._lines:
+        kind = "text" if self.plan.format == "json" else self.plan.format
+        if kind == "text":
             rest = F.to_json(F.struct(headers.alias("headers"), *others), {"ignoreNullFields": "false"})
             pair = F.concat(F.lit('{"key":'), _json(key), F.lit(',"value":'), _json(value), F.lit(","))
             rows = records.select(F.concat(pair, F.substring(rest, 2, 1 << 30)).alias(_LINE))
         else:
             rows = records.select(key, value, F.to_json(headers).alias("headers"), *others)
-        kind = "text" if self._lines else self.plan.format
         writer = rows.write.mode("overwrite").format(kind)
         writer = writer.option("header", "true") if kind == "csv" else writer
         writer.save(f"{self.plan.path}/batch={batch}")
-
-    @property
-    def _lines(self) -> bool:
-        return self.plan.format == "json"
 
     @property
     def _by_connector(self) -> bool:
