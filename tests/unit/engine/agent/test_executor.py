@@ -13,7 +13,7 @@ from kaspr_delta.engine.agent.table_state import Written
 from kaspr_delta.engine.streams.effect import to_arrow
 from kaspr_delta.engine.streams.event import ChannelDecoder, TopicDecoder
 from kaspr_delta.functions.module import module_name
-from kaspr_delta.plan.definition.resources import Serializers
+from kaspr_delta.plan.definition.resources import OperationPlan, Serializers
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.serde.table_text import TableText
 from tests.unit.engine.agent.agents import (
@@ -29,68 +29,55 @@ from tests.unit.engine.agent.agents import (
     table_state,
 )
 
+SAME, DOUBLE = mapped("def f(v): return v"), mapped("def f(v): return v * 2")
+IS_NONE = mapped("def f(v): return v is None")
+EACH = mapped("def f(v): yield from range(3)")
+EACH_LATER = mapped("async def f(v):\n  for n in range(3): yield n")
+SEEN = mapped("def f(v):\n  seen.append(v)\n  if v == 'bad': raise ValueError(v)\n  return len(seen)")
+
 
 def outcome(agent: Executor, value: Any) -> list[Any]:
     return sent(agent.process(record(value)))
 
 
-def test_without_a_pipeline_input_goes_to_output_unchanged() -> None:
-    assert outcome(executor(), {"a": [1]}) == [{"a": [1]}]
+@pytest.mark.parametrize(
+    ("pipeline", "value", "results"),
+    [
+        pytest.param([], {"a": [1]}, [{"a": [1]}], id="without a pipeline the value goes on unchanged"),
+        pytest.param([mapped("def f(v): return v + 1"), DOUBLE], 1, [4], id="operations follow one another"),
+        pytest.param([DOUBLE, DOUBLE], 1, [4], id="an operation may stand in the pipeline twice"),
+        pytest.param([mapped("def f(v): return None"), IS_NONE], 1, [True], id="None goes on to the next operation"),
+        pytest.param([filtered("async def f(v): return v > 1")], 1, [], id="an async filter is awaited"),
+        pytest.param(
+            [mapped("def f(v): yield from (1, 2, 3)"), filtered("def f(v): return v != 2")],
+            0,
+            [1, 3],
+            id="a filter drops its branch only",
+        ),
+        pytest.param([mapped("def f(v):\n  return\n  yield")], 1, [], id="an empty generator ends the branch"),
+        pytest.param(
+            [mapped("def helper(v): return 0\ndef main(v): return helper(v) + 5", entrypoint="main")],
+            1,
+            [5],
+            id="an entrypoint names the function to call",
+        ),
+        *(
+            [[mapped(f"def f(v): return {given!r}")], 1, [given]]
+            for given in ([1, 2], [], "ab", {"a": 1}, True, 0, "", None)
+        ),
+        *([[filtered(f"def f(v): return {yes}")], {"a": 1}, [{"a": 1}]] for yes in ("True", "1", "'x'", "[0]")),
+        *([[filtered(f"def f(v): return {no}")], 1, []] for no in ("False", "0", "None", "''", "[]")),
+        *([pipeline, 9, [0, 1, 2]] for each in (EACH, EACH_LATER) for pipeline in ([each, SAME], [SAME, each])),
+    ],
+)
+def test_a_pipeline_hands_on_results_that_filters_pass_and_generators_multiply(
+    pipeline: list[OperationPlan], value: Any, results: list[Any]
+) -> None:
+    assert outcome(executor(*pipeline), value) == results
 
 
 def test_without_output_values_are_discarded() -> None:
-    assert executor(mapped("def f(v): return v"), outputs=[]).process(record(1)) == []
-
-
-def test_operations_follow_one_another() -> None:
-    agent = executor(mapped("def f(v): return v + 1"), mapped("def f(v): return v * 10"))
-    assert outcome(agent, 1) == [20]
-
-
-def test_an_operation_may_stand_in_the_pipeline_twice() -> None:
-    double = mapped("def f(v): return v * 2")
-    assert outcome(executor(double, double), 1) == [4]
-
-
-@pytest.mark.parametrize("value", [[1, 2], [], "ab", {"a": 1}, True, 0, "", None])
-def test_any_result_of_a_map_is_one_value(value: Any) -> None:
-    assert outcome(executor(mapped(f"def f(v): return {value!r}")), 1) == [value]
-
-
-def test_none_goes_on_to_the_next_operation() -> None:
-    agent = executor(mapped("def f(v): return None"), mapped("def f(v): return v is None"))
-    assert outcome(agent, 1) == [True]
-
-
-@pytest.mark.parametrize("answer", ["True", "1", "'x'", "[0]"])
-def test_a_filter_with_a_truthy_result_passes_the_value_unchanged(answer: str) -> None:
-    assert outcome(executor(filtered(f"def f(v): return {answer}")), {"a": 1}) == [{"a": 1}]
-
-
-@pytest.mark.parametrize("answer", ["False", "0", "None", "''", "[]"])
-def test_a_filter_with_a_falsy_result_drops_the_value(answer: str) -> None:
-    assert outcome(executor(filtered(f"def f(v): return {answer}")), 1) == []
-
-
-def test_an_async_filter_is_awaited() -> None:
-    assert outcome(executor(filtered("async def f(v): return v > 1")), 1) == []
-
-
-def test_a_filter_drops_its_branch_only() -> None:
-    agent = executor(mapped("def f(v): yield from (1, 2, 3)"), filtered("def f(v): return v != 2"))
-    assert outcome(agent, 0) == [1, 3]
-
-
-@pytest.mark.parametrize("source", ["def f(v): yield from range(3)", "async def f(v):\n  for n in range(3): yield n"])
-@pytest.mark.parametrize("place", [0, 1])
-def test_generators_fan_out_at_any_place_in_the_pipeline(source: str, place: int) -> None:
-    pipeline = [mapped("def f(v): return v")]
-    pipeline.insert(place, mapped(source))
-    assert outcome(executor(*pipeline), 9) == [0, 1, 2]
-
-
-def test_an_empty_generator_ends_the_branch() -> None:
-    assert outcome(executor(mapped("def f(v):\n  return\n  yield")), 1) == []
+    assert executor(SAME, outputs=[]).process(record(1)) == []
 
 
 def test_a_generator_is_run_to_its_end() -> None:
@@ -108,23 +95,25 @@ def test_effects_are_grouped_by_the_values_of_the_first_operation() -> None:
     )
     effects = agent.process(record(0))
     assert [(effect.target, effect.value) for effect in effects] == [
-        ("side", b'"a1"'),
-        ("side", b'"a2"'),
-        ("out", b'"a1"'),
-        ("out", b'"a2"'),
-        ("side", b'"b1"'),
-        ("side", b'"b2"'),
-        ("out", b'"b1"'),
-        ("out", b'"b2"'),
+        (topic, f'"{first}{second}"'.encode()) for first in "ab" for topic in ("side", "out") for second in "12"
     ]
 
 
-def test_init_runs_once_and_operations_see_its_names() -> None:
-    agent = executor(
-        mapped("def f(v):\n  seen.append(v)\n  return len(seen) + offset()"),
-        init="seen = []\ndef offset(): return 100",
-    )
-    assert [outcome(agent, 7), outcome(agent, 7)] == [[101], [102]]
+@pytest.mark.parametrize(
+    ("init", "source", "result"),
+    [
+        pytest.param("def helper(v): return v + 1", "def f(v): return helper(v)", 2, id="it is no entry point"),
+        pytest.param(
+            "def init():\n  global called\n  called = 1",
+            "def f(v): return 'called' in globals()",
+            False,
+            id="its functions are not called",
+        ),
+        pytest.param("names = sorted(context)", "def f(v): return names", ["app"], id="it sees no event"),
+    ],
+)
+def test_init_makes_names_for_operations(init: str, source: str, result: Any) -> None:
+    assert outcome(executor(mapped(source), init=init), 1) == [result]
 
 
 def test_an_event_that_never_ends_is_a_dead_letter_and_the_next_goes_on() -> None:
@@ -136,54 +125,23 @@ def test_an_event_that_never_ends_is_a_dead_letter_and_the_next_goes_on() -> Non
     assert outcome(agent, 0) == [0]
 
 
-def test_executors_of_one_agent_share_one_run_of_init() -> None:
-    operation, init = mapped("def f(v):\n  seen.append(v)\n  return len(seen)"), "seen = []"
-    first, second = (executor(operation, init=init, identity="test/the same") for _ in range(2))
-    assert [outcome(first, 1), outcome(second, 1)] == [[1], [2]]
-
-
-def test_agents_do_not_share_the_names_of_init() -> None:
-    operation, init = mapped("def f(v):\n  seen.append(v)\n  return len(seen)"), "seen = []"
-    first, second = (executor(operation, init=init) for _ in range(2))
-    assert [outcome(first, 1), outcome(second, 1)] == [[1], [1]]
-
-
-def test_init_runs_anew_after_a_failed_event() -> None:
-    agent = executor(
-        mapped("def f(v):\n  seen.append(v)\n  if v == 'bad': raise ValueError(v)\n  return len(seen)"),
-        init="seen = []",
-    )
-    outcome(agent, "a")
-    problem_of(agent.process(record("bad")))
-    assert outcome(agent, "b") == [1]
+def test_init_runs_once_for_all_executors_of_one_agent_and_anew_after_a_failed_event() -> None:
+    first, second = (executor(SEEN, init="seen = []", identity="test/the same") for _ in range(2))
+    other = executor(SEEN, init="seen = []")
+    assert [outcome(agent, "a") for agent in (first, second, first, other)] == [[1], [2], [3], [1]]
+    problem_of(first.process(record("bad")))
+    assert [outcome(agent, "b") for agent in (first, other)] == [[1], [2]]
 
 
 def test_a_failing_init_fails_every_event() -> None:
-    agent = executor(mapped("def f(v): return v"), init="raise RuntimeError('no service')")
+    agent = executor(SAME, init="raise RuntimeError('no service')")
     for _ in range(2):
         assert "no service" in problem_of(agent.process(record(1)))
-
-
-def test_functions_in_init_are_not_called() -> None:
-    agent = executor(
-        mapped("def f(v): return 'called' in globals()"), init="def init():\n  global called\n  called = 1"
-    )
-    assert outcome(agent, 1) == [False]
 
 
 def test_global_names_of_an_operation_start_anew_for_every_value() -> None:
     agent = executor(mapped("n = 0\ndef f(v):\n  global n\n  n += 1\n  return n"))
     assert [outcome(agent, 1), outcome(agent, 1)] == [[1], [1]]
-
-
-def test_an_entry_point_is_never_taken_from_init() -> None:
-    agent = executor(mapped("def f(v): return helper(v)"), init="def helper(v): return v + 1")
-    assert outcome(agent, 1) == [2]
-
-
-def test_an_entrypoint_names_the_function_to_call() -> None:
-    agent = executor(mapped("def helper(v): return 0\ndef main(v): return helper(v) + 5", entrypoint="main"))
-    assert outcome(agent, 1) == [5]
 
 
 def test_context_has_the_event_and_the_application() -> None:
@@ -205,14 +163,8 @@ def test_context_has_the_event_and_the_application() -> None:
     ]
 
 
-def test_init_sees_the_application_but_no_event() -> None:
-    agent = executor(mapped("def f(v): return names"), init="names = sorted(context)")
-    assert outcome(agent, 1) == [["app"]]
-
-
 def test_a_tombstone_is_given_as_none() -> None:
-    agent = executor(mapped("def f(v): return v is None"))
-    assert sent(agent.process(record(0)._replace(value=None))) == [True]
+    assert sent(executor(IS_NONE).process(record(0)._replace(value=None))) == [True]
 
 
 def test_a_failed_event_leaves_neither_sends_nor_writes_and_the_next_goes_on() -> None:

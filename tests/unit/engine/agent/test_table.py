@@ -22,16 +22,11 @@ def table(rows: dict[str, str] | None = None, default: Any = None, **plan: Any) 
     return Table(table_state(rows, default=source, **plan))
 
 
-def test_a_key_finds_its_value() -> None:
-    rows = table(ROWS)
-    assert rows["a"] == rows.get("a") == {"n": 1}
-    assert rows["eu", 1] == rows[["eu", 1]] == 7
-    assert rows[{"id": 1}] == 8
-
-
-def test_a_number_and_its_text_are_different_keys() -> None:
-    rows = table(ROWS)
-    assert (rows[1], rows["1"]) == ("number", "text")
+@pytest.mark.parametrize(
+    ("key", "value"), [("a", {"n": 1}), (1, "number"), ("1", "text"), (("eu", 1), 7), (["eu", 1], 7), ({"id": 1}, 8)]
+)
+def test_a_key_finds_its_value(key: Any, value: Any) -> None:
+    assert table(ROWS)[key] == table(ROWS).get(key) == value
 
 
 def test_a_missing_key_raises_keyerror_or_gives_none() -> None:
@@ -51,43 +46,30 @@ def test_the_default_is_a_new_instance_each_time_and_is_not_stored() -> None:
 
 
 @pytest.mark.parametrize("given", [5, None, []])
-def test_an_explicit_default_of_get_wins_over_the_class(given: Any) -> None:
+def test_of_stored_value_explicit_default_and_class_the_first_wins(given: Any) -> None:
+    assert table({'"a"': "0"}, default=list).get("a", given) == 0
     assert table(default=int).get("x", given) == given
 
 
-def test_a_stored_value_wins_over_every_default() -> None:
-    assert table({'"a"': "0"}, default=list).get("a", 5) == 0
-
-
-def test_written_values_are_read_back() -> None:
-    rows = table(ROWS, default=int)
+def test_written_values_are_read_back_as_copies() -> None:
+    rows, value = table(ROWS, default=int), {"list": [1]}
+    rows["b"] = value
+    value["list"].append(2)
+    rows["a"]["n"] = 99
+    assert (rows["a"], rows["b"]) == ({"n": 1}, {"list": [1]})
     rows["a"] = 2
     rows["new"] += 5
     assert (rows["a"], rows["new"], "new" in rows) == (2, 5, True)
 
 
-def test_values_are_copies() -> None:
-    rows = table(ROWS)
-    rows["a"]["n"] = 99
-    value = {"list": [1]}
-    rows["b"] = value
-    value["list"].append(2)
-    assert (rows["a"], rows["b"]) == ({"n": 1}, {"list": [1]})
-
-
-def test_writing_none_deletes() -> None:
-    rows = table(ROWS)
-    rows["a"] = None
-    assert "a" not in rows
-    assert rows.get("a", "gone") == "gone"
-
-
-def test_deleting_twice_is_silent() -> None:
-    rows = table(ROWS)
-    del rows["a"]
-    del rows["a"]
-    del rows["never there"]
-    assert "a" not in rows
+def test_writing_none_deletes_and_deleting_twice_is_silent() -> None:
+    for key in ("a", "never there"):
+        rows = table(ROWS)
+        rows[key] = None
+        assert (key in rows, rows.get(key, "gone")) == (False, "gone")
+        del rows[key]
+        del rows[key]
+        assert key not in rows
 
 
 def test_none_is_a_key_that_is_always_missing() -> None:
@@ -105,15 +87,9 @@ def test_pop_deletes_and_returns() -> None:
         rows.pop("a")
 
 
-def test_setdefault_writes_only_missing_keys() -> None:
+def test_setdefault_writes_only_missing_keys_and_update_writes_all() -> None:
     rows = table(ROWS)
-    assert rows.setdefault("a", 5) == {"n": 1}
-    assert rows.setdefault("b", []) == []
-    assert rows["b"] == []
-
-
-def test_update_writes_all() -> None:
-    rows = table(ROWS)
+    assert (rows.setdefault("a", 5), rows.setdefault("b", []), rows["b"]) == ({"n": 1}, [], [])
     rows.update({"a": 1, "b": 2}, c=3)
     assert (rows["a"], rows["b"], rows["c"]) == (1, 2, 3)
 
@@ -125,24 +101,16 @@ def test_items_keys_values_and_len_see_stored_and_new_rows() -> None:
     there = {1: "number", "1": "text", ("eu", 1): 7, hashable({"id": 1}): 8, "new": 1}
     assert rows.copy() == dict(rows.items()) == there
     assert len(rows) == len(list(rows.keys())) == len(list(rows.values())) == 5
+    assert [rows[key] for key in rows] == list(rows.values())
 
 
-def test_every_key_that_iteration_gives_finds_its_value() -> None:
-    rows = table(ROWS)
-    assert sorted(str(rows[key]) for key in rows) == sorted(str(value) for value in rows.values())
-
-
-def test_stored_rows_come_in_the_order_of_their_keys_then_new_rows() -> None:
+def test_stored_rows_come_in_the_order_of_their_keys_then_new_rows_and_may_be_changed_meanwhile() -> None:
     rows = table({'"b"': "1", '"a"': "2"})
     rows["A"] = 3
     assert list(rows) == ["a", "b", "A"]
-
-
-def test_a_row_may_be_changed_while_rows_are_listed() -> None:
-    rows = table({'"a"': "1", '"b"': "2"})
     for key, value in rows.items():
         rows[key] = value * 10
-    assert dict(rows) == {"a": 10, "b": 20}
+    assert dict(rows) == {"a": 20, "b": 10, "A": 30}
 
 
 def test_rows_whose_key_is_not_canonical_are_left_out() -> None:
@@ -180,28 +148,12 @@ def test_a_value_without_json_text_is_refused(value: Any) -> None:
     assert "a" not in rows
 
 
-def test_likely_keys_are_fetched_with_the_first_look_up() -> None:
+def test_a_key_is_read_once_together_with_the_likely_keys_and_not_if_it_was_written() -> None:
     reader = FakeReader({'"a"': "1", '"b"': "2"})
-    state = TableState(table_plan(), reader, lambda: ['"b"', '"c"'])
-    rows = Table(state)
-    assert (rows["a"], rows["b"], rows.get("c")) == (1, 2, None)
-    assert reader.fetched == [{'"a"', '"b"', '"c"'}]
-
-
-def test_a_key_is_read_once() -> None:
-    reader = FakeReader({'"a"': "1"})
-    rows = Table(TableState(table_plan(), reader))
-    for key in ("a", "x", "a", "x"):
-        rows.get(key)
-    assert reader.fetched == [{'"a"'}, {'"x"'}]
-
-
-def test_a_key_that_was_written_is_not_read() -> None:
-    reader = FakeReader()
-    rows = Table(TableState(table_plan(), reader))
-    rows["a"] = 1
-    assert rows["a"] == 1
-    assert reader.fetched == []
+    rows = Table(TableState(table_plan(), reader, lambda: ['"b"', '"c"']))
+    rows["new"] = 3
+    assert [rows.get(key) for key in ("new", "a", "b", "c", "a", "x", "x")] == [3, 1, 2, None, 1, None, None]
+    assert reader.fetched == [{'"a"', '"b"', '"c"'}, {'"x"'}]
 
 
 def test_a_scan_reads_the_table_once_and_answers_for_all_keys() -> None:
@@ -211,23 +163,16 @@ def test_a_scan_reads_the_table_once_and_answers_for_all_keys() -> None:
     assert (reader.scans, reader.fetched) == (1, [])
 
 
-def test_drop_undoes_only_writes_that_were_not_kept() -> None:
+def test_drop_undoes_all_writes_that_were_not_kept() -> None:
     state = table_state({'"a"': "1"})
     rows = Table(state)
-    rows["a"] = 2
-    state.keep(NOON)
-    rows["a"], rows["b"] = 3, 3
-    state.drop()
-    assert (rows["a"], "b" in rows) == (2, False)
-
-
-def test_drop_undoes_all_writes_of_one_key() -> None:
-    state = table_state({'"a"': "1"})
-    rows = Table(state)
-    rows["a"] = 2
-    rows["a"] = 3
-    state.drop()
-    assert rows["a"] == 1
+    for kept in (1, 2):
+        rows["a"], rows["b"] = 3, 3
+        rows["a"] = 4
+        state.drop()
+        assert (rows["a"], "b" in rows) == (kept, False)
+        rows["a"] = 2
+        state.keep(NOON)
 
 
 def test_the_last_write_of_a_key_is_kept_with_its_time() -> None:
