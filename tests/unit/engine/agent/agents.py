@@ -18,6 +18,7 @@ from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.streams.effect import SCHEMA, Effect
 from kaspr_delta.engine.streams.event import App, InputRecord, TopicDecoder, microseconds
 from kaspr_delta.engine.streams.output import Topics
+from kaspr_delta.engine.streams.source import INPUT
 from kaspr_delta.functions.entrypoint import resolve, resolve_statements
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition.resources import (
@@ -33,51 +34,31 @@ from kaspr_delta.plan.definition.resources import (
 )
 from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.limits import Limits
 
 JSON = Serializers("json", "json")
 HERE = Location("m.yaml", 1, 1)
 NOON = microseconds(datetime(2024, 5, 1, 12, tzinfo=timezone.utc))
-_SELECTORS = (
-    "name_selector",
-    "key_selector",
-    "value_selector",
-    "partition_selector",
-    "headers_selector",
-    "predicate",
-)
-
-_INPUT = pa.schema(
-    [
-        ("source", pa.string()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", SCHEMA.field("headers").type),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-    ]
-)
-
+_INPUT = arrow_schema(", ".join(f"{name} {kind}" for name, kind in INPUT.items()))
 _identities = count()
 
 
 @dataclass
 class FakeReader:
-    """The rows of a table before the batch. Fetched keys and scans are recorded."""
+    """The rows of a table before the batch, by row keys. Fetched row keys and scans are recorded."""
 
-    rows: dict[str, str] = field(default_factory=dict)
-    fetched: list[set[str]] = field(default_factory=list)
+    rows: dict[Any, str] = field(default_factory=dict)
+    fetched: list[set[Any]] = field(default_factory=list)
     scans: int = 0
 
-    def fetch(self, keys: Collection[str]) -> dict[str, str]:
-        self.fetched.append(set(keys))
-        return {key: self.rows[key] for key in keys if key in self.rows}
+    def fetch(self, row_keys: Collection[Any]) -> dict[Any, str]:
+        self.fetched.append(set(row_keys))
+        return {row_key: self.rows[row_key] for row_key in row_keys if row_key in self.rows}
 
-    def scan(self, start: int | None) -> dict[str, str]:
-        assert start is None
+    def scan(self, start: int | None) -> dict[Any, str]:
         self.scans += 1
-        return dict(self.rows)
+        return {row_key: value for row_key, value in self.rows.items() if getattr(row_key, "start", None) == start}
 
 
 def code(source: str, entrypoint: str | None = None) -> Snippet:
@@ -124,7 +105,8 @@ def send_to(
     topic: str | None = "out", *, key: SerializerName = "json", value: SerializerName = "json", **options: Any
 ) -> SendPlan:
     """A send; options are selectors as Python text, ``ack`` and ``pass_through``."""
-    chosen: dict[str, Any] = dict.fromkeys(_SELECTORS)
+    selectors = (name for name in SendPlan.__slots__ if name.endswith(("selector", "predicate")))
+    chosen: dict[str, Any] = dict.fromkeys(selectors)
     chosen.update((name, code(option) if isinstance(option, str) else option) for name, option in options.items())
     return SendPlan(topic=topic, serializers=Serializers(key, value), **chosen)
 
@@ -165,7 +147,7 @@ def record(value: Any, key: Any = None, offset: int = 0, **fields: Any) -> Input
 
 
 def arrow(records: Iterable[InputRecord]) -> pa.RecordBatch:
-    """Records as the Arrow batch that an agent receives."""
+    """Records as the Arrow batch that an agent or a join receives."""
     return pa.RecordBatch.from_pylist([one._asdict() for one in records], _INPUT)
 
 

@@ -105,15 +105,23 @@ def test_sends_keep_the_order_of_events_if_an_event_fans_out() -> None:
     ]
 
 
-def test_without_failures_functions_are_called_once_and_in_order() -> None:
-    init = "calls = []\ndef note(v):\n  calls.append(v)\n  return list(calls)"
-    agent = executor(mapped("def f(v): return note(v)"), init=init)
-    assert [row["value"] for row in effects_by_column(agent, numbered(1, 2, 3, 4))] == [
-        b"[1]",
-        b"[1,2]",
-        b"[1,2,3]",
-        b"[1,2,3,4]",
-    ]
+NOTE = "calls = []\ndef note(v):\n  calls.append(v)\n  return list(calls)"
+CHECK = "calls = []\ndef note(v):\n  calls.append(1 / v)\n  return len(calls)"
+COUNT = "from collections import Counter\ncalls = Counter()\ndef note(v):\n  calls[v] += 1\n  return calls[v]"
+FANS_OUT = "def f(v):\n  if note(v) < 2 and v == 3: return (n for n in (v,))\n  return note(v)"
+
+
+@pytest.mark.parametrize(
+    ("init", "source", "given", "sent"),
+    [
+        pytest.param(NOTE, "def f(v): return note(v)", [1, 2], [b"[1]", b"[1,2]"], id="once and in order"),
+        pytest.param(CHECK, "def f(v): return note(v)", [1, 1, 0, 1, 1], [b"1", b"2", b"1", b"2"], id="init runs anew"),
+        pytest.param(COUNT, FANS_OUT, [1, 3, 4], [b"2", b"3", b"2"], id="again only for a generator"),
+    ],
+)
+def test_functions_are_called_as_often_as_event_by_event(init: str, source: str, given: Any, sent: list[bytes]) -> None:
+    effects = effects_by_column(executor(mapped(source), init=init), numbered(*given))
+    assert [row["value"] for row in effects if row["kind"] == "send"] == sent
 
 
 def test_a_failed_event_calls_its_functions_once(tmp_path: Path) -> None:
@@ -125,40 +133,14 @@ def test_a_failed_event_calls_its_functions_once(tmp_path: Path) -> None:
     assert (tmp_path / "calls").read_text() == "134"
 
 
-def test_only_a_function_that_returns_a_generator_is_called_again() -> None:
-    init = "from collections import Counter\ncalls = Counter()\ndef note(v):\n  calls[v] += 1\n  return calls[v]"
-    source = "def f(v):\n  if note(v) < 2 and v == 3: return (n for n in (v,))\n  return note(v)"
-    values = [row["value"] for row in effects_by_column(executor(mapped(source), init=init), numbered(1, 3, 4))]
-    assert values == [b"2", b"3", b"2"]
-
-
-def test_init_runs_anew_after_a_failed_event() -> None:
-    init = "calls = []\ndef note(v):\n  calls.append(1 / v)\n  return len(calls)"
-    agent = executor(mapped("def f(v): return note(v)"), init=init)
-    values = [row["value"] for row in effects_by_column(agent, numbered(1, 1, 1, 0, 1, 1, 1)) if row["kind"] == "send"]
-    assert values == [b"1", b"2", b"3", b"1", b"2", b"3"]
+def test_the_time_limit_holds_for_each_event_not_for_the_batch() -> None:
+    source = "def f(v):\n  calls.append(v)\n  time.sleep(0.03)\n  return len(calls)"
+    agent = replace(executor(mapped(source), init="calls = []\nimport time"), timeout=0.2)
+    values = [row["value"] for row in effects_by_column(agent, numbered(*range(12)))]
+    assert values == [str(n).encode() for n in range(1, 13)]
 
 
 def test_an_event_that_never_ends_holds_up_only_itself() -> None:
-    agent = executor(mapped("def f(v):\n  while v == 2: pass\n  return v"))
-    agent = replace(agent, timeout=0.3)
-    assert [row["kind"] for row in effects_by_column(agent, numbered(1, 2, 3, 4))] == [
-        "send",
-        "dead-letter",
-        "send",
-        "send",
-    ]
-
-
-def test_the_time_limit_holds_for_each_event_not_for_the_batch() -> None:
-    init = "calls = []\nimport time"
-    agent = executor(mapped("def f(v):\n  calls.append(v)\n  time.sleep(0.03)\n  return len(calls)"), init=init)
-    assert [row["value"] for row in effects_by_column(replace(agent, timeout=0.2), numbered(*range(12)))] == [
-        str(n).encode() for n in range(1, 13)
-    ]
-
-
-def test_with_tables_an_event_that_never_ends_holds_up_only_itself() -> None:
     count = mapped("def f(v, counts):\n  while v == 2: pass\n  counts['all'] = v\n  return v", ["counts"])
     state = table_state()
     agent = replace(executor(count, tables=[state]), timeout=0.3)

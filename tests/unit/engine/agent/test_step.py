@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from kaspr_delta.engine.agent.step import table_write
 from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.definition.resources import Serializers
+from kaspr_delta.plan.definition.resources import OperationPlan, Serializers
 from kaspr_delta.plan.definition.window import WindowPlan
 from tests.unit.engine.agent.agents import (
     NOON,
@@ -82,17 +81,17 @@ def test_a_read_only_table_can_be_read_but_not_written(write: str) -> None:
     assert [effect.value for effect in reading.process(record(0))] == [b"1"]
 
 
-def test_the_first_function_of_a_task_gets_none_or_no_argument() -> None:
-    for source in ("def f(_): return [_]", "def f(): return [None]"):
-        pipeline: Any = mapped(source), sending(send_to("out"))
-        (effect,) = executor(*pipeline, outputs=[]).fire("task/t", NOON)
-        assert (effect.target, effect.value, effect.timestamp) == ("out", b"[null]", NOON)
-
-
-def test_a_task_may_begin_with_a_send() -> None:
-    plan = send_to("out", value_selector="def v(v): return [v]")
-    (effect,) = executor(sending(plan), outputs=[]).fire("task/t", NOON)
-    assert effect.value == b"[null]"
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        [mapped("def f(_): return [_]"), sending(send_to("out"))],
+        [mapped("def f(): return [None]"), sending(send_to("out"))],
+        [sending(send_to("out", value_selector="def v(v): return [v]"))],
+    ],
+)
+def test_the_first_operation_of_a_task_gets_none_or_no_argument(pipeline: list[OperationPlan]) -> None:
+    (effect,) = executor(*pipeline, outputs=[]).fire("task/t", NOON)
+    assert (effect.target, effect.value, effect.timestamp) == ("out", b"[null]", NOON)
 
 
 def test_a_failed_run_of_a_task_is_a_dead_letter_of_the_task() -> None:
@@ -101,18 +100,10 @@ def test_a_failed_run_of_a_task_is_a_dead_letter_of_the_task() -> None:
 
 
 def test_table_operations_are_counted() -> None:
-    counts = table_state({'"a"': "1", '"b"': "2"})
-    source = """
-        def f(v, counts):
-            counts["a"] += 1
-            counts.get("zzz")
-            "a" in counts
-            del counts["b"]
-    """
-    agent = executor(mapped(source, ["counts"]), tables=[counts], outputs=[])
+    source = "def f(v, counts):\n  counts['a'] += 1\n  counts.get('zzz')\n  'a' in counts\n  del counts['b']"
+    agent = executor(mapped(source, ["counts"]), tables=[table_state({'"a"': "1", '"b"': "2"})], outputs=[])
     agent.process(record(0))
     assert agent.counts == {
-        '["table_operations", "counts", "keys_retrieved"]': 2,
-        '["table_operations", "counts", "keys_updated"]': 1,
-        '["table_operations", "counts", "keys_deleted"]': 1,
+        f'["table_operations", "counts", "keys_{operation}"]': times
+        for operation, times in {"retrieved": 2, "updated": 1, "deleted": 1}.items()
     }

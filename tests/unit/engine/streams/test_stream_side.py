@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
@@ -17,21 +16,9 @@ from kaspr_delta.engine.streams.stream_side import SCHEMA, ReadRecords
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.serde.table_text import TableText
-from tests.unit.engine.agent.agents import JSON, NOON, code, record
+from tests.unit.engine.agent.agents import JSON, NOON, arrow, code, record
 
 RAW = Serializers("raw", "raw")
-COLUMNS = pa.schema(
-    [
-        ("source", pa.string()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("arrived", pa.timestamp("us", "UTC")),
-    ]
-)
 
 
 def selector(source: str, table: Serializers = JSON, timeout: float = 60) -> Selector:
@@ -48,12 +35,7 @@ def reading(
 
 
 def read(reader: ReadRecords, *records: InputRecord) -> list[dict[str, Any]]:
-    batch = pa.RecordBatch.from_pylist([one._asdict() for one in records], COLUMNS)
-    return _rows(reader([batch]))
-
-
-def _rows(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pa.Table.from_batches(batches, SCHEMA).to_pylist()
+    rows: list[dict[str, Any]] = pa.Table.from_batches(reader([arrow(records)]), SCHEMA).to_pylist()
     return rows
 
 
@@ -90,8 +72,8 @@ class TestRecords:
 
     def test_a_record_without_time_and_partition_gets_the_current_time_and_0(self) -> None:
         began = datetime.now(timezone.utc)
-        nowhere = record(1, key="a")._asdict() | {"timestamp": None, "partition": None}
-        (row,) = _rows(reading()([pa.RecordBatch.from_pylist([nowhere], COLUMNS)]))
+        nowhere: dict[str, Any] = {"timestamp": None, "partition": None}
+        (row,) = read(reading(), record(1, key="a")._replace(**nowhere))
         assert row["timestamp"] >= began
         assert row["partition"] == 0
 
