@@ -33,6 +33,8 @@ SAME, DOUBLE = mapped("def f(v): return v"), mapped("def f(v): return v * 2")
 IS_NONE = mapped("def f(v): return v is None")
 EACH = mapped("def f(v): yield from range(3)")
 EACH_LATER = mapped("async def f(v):\n  for n in range(3): yield n")
+VALUES: list[Any] = [[1, 2], [], "ab", {"a": 1}, True, 0, "", None]
+TRUTHY, FALSY = ("True", "1", "'x'", "[0]"), ("False", "0", "None", "''", "[]")
 SEEN = mapped("def f(v):\n  seen.append(v)\n  if v == 'bad': raise ValueError(v)\n  return len(seen)")
 
 
@@ -40,36 +42,28 @@ def outcome(agent: Executor, value: Any) -> list[Any]:
     return sent(agent.process(record(value)))
 
 
-@pytest.mark.parametrize(
-    ("pipeline", "value", "results"),
-    [
-        pytest.param([], {"a": [1]}, [{"a": [1]}], id="without a pipeline the value goes on unchanged"),
-        pytest.param([mapped("def f(v): return v + 1"), DOUBLE], 1, [4], id="operations follow one another"),
-        pytest.param([DOUBLE, DOUBLE], 1, [4], id="an operation may stand in the pipeline twice"),
-        pytest.param([mapped("def f(v): return None"), IS_NONE], 1, [True], id="None goes on to the next operation"),
-        pytest.param([filtered("async def f(v): return v > 1")], 1, [], id="an async filter is awaited"),
-        pytest.param(
-            [mapped("def f(v): yield from (1, 2, 3)"), filtered("def f(v): return v != 2")],
-            0,
-            [1, 3],
-            id="a filter drops its branch only",
-        ),
-        pytest.param([mapped("def f(v):\n  return\n  yield")], 1, [], id="an empty generator ends the branch"),
-        pytest.param(
-            [mapped("def helper(v): return 0\ndef main(v): return helper(v) + 5", entrypoint="main")],
-            1,
-            [5],
-            id="an entrypoint names the function to call",
-        ),
-        *(
-            [[mapped(f"def f(v): return {given!r}")], 1, [given]]
-            for given in ([1, 2], [], "ab", {"a": 1}, True, 0, "", None)
-        ),
-        *([[filtered(f"def f(v): return {yes}")], {"a": 1}, [{"a": 1}]] for yes in ("True", "1", "'x'", "[0]")),
-        *([[filtered(f"def f(v): return {no}")], 1, []] for no in ("False", "0", "None", "''", "[]")),
-        *([pipeline, 9, [0, 1, 2]] for each in (EACH, EACH_LATER) for pipeline in ([each, SAME], [SAME, each])),
-    ],
-)
+NOT_2 = filtered("def f(v): return v != 2")
+MAIN = mapped("def helper(v): return 0\ndef main(v): return helper(v) + 5", entrypoint="main")
+PIPELINES: dict[str, tuple[list[OperationPlan], Any, list[Any]]] = {
+    "without operations the value goes on unchanged": ([], {"a": [1]}, [{"a": [1]}]),
+    "operations follow one another": ([mapped("def f(v): return v + 1"), DOUBLE], 1, [4]),
+    "an operation may stand in the pipeline twice": ([DOUBLE, DOUBLE], 1, [4]),
+    "None goes on to the next operation": ([mapped("def f(v): return None"), IS_NONE], 1, [True]),
+    "an async filter is awaited": ([filtered("async def f(v): return v > 1")], 1, []),
+    "a filter drops its branch only": ([EACH, NOT_2], 0, [0, 1]),
+    "an empty generator ends the branch": ([mapped("def f(v):\n  return\n  yield")], 1, []),
+    "an entrypoint names the function to call": ([MAIN], 1, [5]),
+    **{f"{one!r} is one value": ([mapped(f"def f(v): return {one!r}")], 1, [one]) for one in VALUES},
+    **{f"a filter passes {yes}": ([filtered(f"def f(v): return {yes}")], [1], [[1]]) for yes in TRUTHY},
+    **{f"a filter drops {no}": ([filtered(f"def f(v): return {no}")], 1, []) for no in FALSY},
+    "a generator fans out first": ([EACH, SAME], 9, [0, 1, 2]),
+    "a generator fans out last": ([SAME, EACH], 9, [0, 1, 2]),
+    "an async generator fans out first": ([EACH_LATER, SAME], 9, [0, 1, 2]),
+    "an async generator fans out last": ([SAME, EACH_LATER], 9, [0, 1, 2]),
+}
+
+
+@pytest.mark.parametrize(("pipeline", "value", "results"), PIPELINES.values(), ids=PIPELINES)
 def test_a_pipeline_hands_on_results_that_filters_pass_and_generators_multiply(
     pipeline: list[OperationPlan], value: Any, results: list[Any]
 ) -> None:
@@ -99,19 +93,15 @@ def test_effects_are_grouped_by_the_values_of_the_first_operation() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("init", "source", "result"),
-    [
-        pytest.param("def helper(v): return v + 1", "def f(v): return helper(v)", 2, id="it is no entry point"),
-        pytest.param(
-            "def init():\n  global called\n  called = 1",
-            "def f(v): return 'called' in globals()",
-            False,
-            id="its functions are not called",
-        ),
-        pytest.param("names = sorted(context)", "def f(v): return names", ["app"], id="it sees no event"),
-    ],
-)
+CALLS = "def init():\n  global called\n  called = 1"
+INITS = {
+    "it is no entry point": ("def helper(v): return v + 1", "def f(v): return helper(v)", 2),
+    "its functions are not called": (CALLS, "def f(v): return 'called' in globals()", False),
+    "it sees no event": ("names = sorted(context)", "def f(v): return names", ["app"]),
+}
+
+
+@pytest.mark.parametrize(("init", "source", "result"), INITS.values(), ids=INITS)
 def test_init_makes_names_for_operations(init: str, source: str, result: Any) -> None:
     assert outcome(executor(mapped(source), init=init), 1) == [result]
 
