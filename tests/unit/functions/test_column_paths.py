@@ -53,55 +53,45 @@ def test_a_text_of_columns_is_shown_as_a_template() -> None:
     assert str(found) == "'{a}-{b}', c"
 
 
-@pytest.mark.parametrize(
-    "returned",
-    [
-        "f\"{value['a']:>5}\"",
-        "f\"{value['a']!r}\"",
-        "f\"{value['a']['b']}\"",
-        "f\"{value['a'].lower()}\"",
-        "f'{value}'",
-        "f'a' + 'b'",
-        "value['a'] - value['b']",
-        "value['a'] + 1",
-        "'%s' % value['a']",
-        "str(value['a'], 'utf-8')",
-        "value['a'] + value['b'] + value['c'] + value['d']",  # more than three columns that must be text
-    ],
-)
-def test_other_text_is_left_to_python(returned: str) -> None:
-    assert picked(function(f"def f(value): return {returned}")) is None
+OTHER_RESULTS = [
+    "f\"{value['a']:>5}\"",
+    "f\"{value['a']!r}\"",
+    "f\"{value['a']['b']}\"",
+    "f\"{value['a'].lower()}\"",
+    "f'{value}'",
+    "f'a' + 'b'",
+    "value['a'] - value['b']",
+    "value['a'] + 1",
+    "'%s' % value['a']",
+    "str(value['a'], 'utf-8')",
+    "value['a'] + value['b'] + value['c'] + value['d']",  # more than three columns that must be text
+    "value['a']['b']",  # fails if a is None
+    "value['a'].lower()",
+    "value.get('a', 'b')",
+    "value[0]",
+    "other['a']",
+    "'a'",
+    "(value['a'], 1)",
+    "()",
+]
+OTHER_FUNCTIONS = [
+    "def f(value, key): return key",
+    "def f(value):\n    print(value)\n    return value['a']",
+    "def f(*values): return values[0]",
+    "def f(value, *, key): return value['a']",
+    "def f(): return None",
+    "f = lambda value: value['a']",
+    "import json\ndef f(value): return value['a']",
+    "def g(value): return value['a']",
+    "@staticmethod\ndef f(value): return value['a']",
+    "def f(value): return",
+    "async def f(value): return value['a']",
+    "def f(str): return str(value['a'])",
+    "def f(value, str): return str(value['a'])",
+]
 
 
-@pytest.mark.parametrize("parameters", ["str", "value, str"])
-def test_a_function_with_a_parameter_named_str_is_left_to_python(parameters: str) -> None:
-    assert picked(function(f"def f({parameters}): return str(value['a'])")) is None
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "def f(value): return value['a']['b']",  # fails if a is None
-        "def f(value): return value['a'].lower()",
-        "def f(value): return value.get('a', 'b')",
-        "def f(value): return value[0]",
-        "def f(value, key): return key",
-        "def f(value): return other['a']",
-        "def f(value): return 'a'",
-        "def f(value): return (value['a'], 1)",
-        "def f(value): return ()",
-        "def f(value):\n    print(value)\n    return value['a']",
-        "def f(*values): return values[0]",
-        "def f(value, *, key): return value['a']",
-        "def f(): return None",
-        "f = lambda value: value['a']",
-        "import json\ndef f(value): return value['a']",
-        "def g(value): return value['a']",
-        "@staticmethod\ndef f(value): return value['a']",
-        "def f(value): return",
-        "async def f(value): return value['a']",
-    ],
-)
+@pytest.mark.parametrize("source", [*(f"def f(value): return {result}" for result in OTHER_RESULTS), *OTHER_FUNCTIONS])
 def test_any_other_function_is_left_to_python(source: str) -> None:
     assert picked(function(source)) is None
 

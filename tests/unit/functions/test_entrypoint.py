@@ -5,32 +5,24 @@ import pytest
 from kaspr_delta.functions.entrypoint import SnippetError, resolve, resolve_statements
 
 
-def test_the_first_function_written_is_called() -> None:
-    assert resolve("from datetime import datetime\n\ndef a(v): ...\n\ndef b(v): ...\n").entrypoint == "a"
-
-
-@pytest.mark.parametrize("source", ["async def f(v): ...", "f = lambda v: v", "f: object = lambda v: v"])
-def test_coroutines_and_named_lambdas_are_functions(source: str) -> None:
-    assert resolve(source).entrypoint == "f"
-
-
-def test_a_named_entrypoint_is_called() -> None:
-    snippet = resolve("def helper(v):\n    return v + 1\n\ndef main(v):\n    return helper(v)\n", "main")
-    assert snippet.function({})(1) == 2
-
-
 @pytest.mark.parametrize(
-    "source",
+    ("source", "named", "called"),
     [
-        "from operator import itemgetter as f",
-        "import operator\nf = operator.itemgetter('a')",
-        "if True:\n    def f(v): ...",
-        "class f: ...",
-        "from operator import *",
+        ("from datetime import datetime\n\ndef a(v): ...\n\ndef b(v): ...\n", None, "a"),
+        ("async def f(v): ...", None, "f"),
+        ("f = lambda v: v", None, "f"),
+        ("f: object = lambda v: v", None, "f"),
+        ('def f(v):\n    return "\\d"\n', None, "f"),  # a doubtful escape is no error
+        ("def helper(v): ...\ndef main(v): ...", "main", "main"),
+        ("from operator import itemgetter as f", "f", "f"),
+        ("import operator\nf = operator.itemgetter('a')", "f", "f"),
+        ("if True:\n    def f(v): ...", "f", "f"),
+        ("class f: ...", "f", "f"),
+        ("from operator import *", "f", "f"),
     ],
 )
-def test_a_named_entrypoint_may_be_bound_in_any_way(source: str) -> None:
-    assert resolve(source, "f").entrypoint == "f"
+def test_the_first_function_written_or_the_named_one_is_called(source: str, named: str | None, called: str) -> None:
+    assert resolve(source, named).entrypoint == called
 
 
 def test_an_unknown_entrypoint_is_refused_with_the_names_of_functions() -> None:
@@ -59,7 +51,3 @@ def test_the_line_of_an_error_is_counted_within_the_source(source: str, line: in
     with pytest.raises(SnippetError) as error:
         resolve(source, first_line=40)
     assert error.value.line == line
-
-
-def test_a_doubtful_escape_is_no_error() -> None:
-    assert resolve('def f(v):\n    return "\\d"\n').entrypoint == "f"
