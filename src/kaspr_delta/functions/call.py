@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from types import AsyncGeneratorType, CellType, CodeType, FunctionType, GeneratorType
 from typing import Any, NamedTuple
@@ -45,18 +45,11 @@ def awaited(result: Any) -> Any:
     return asyncio.run(_await(result)) if inspect.isawaitable(result) else result
 
 
-GENERATORS = frozenset({GeneratorType, AsyncGeneratorType})
-"""The types of results that stand for several values."""
-
-
-def fan_out(result: Any) -> Iterator[Any]:
+def fan_out(result: Any) -> Iterable[Any]:
     """The values of a ``map`` result: each value of a generator; any other result is one value."""
-    if isinstance(result, GeneratorType):
-        yield from result
-    elif isinstance(result, AsyncGeneratorType):
-        yield from _drained(result)
-    else:
-        yield result
+    if isinstance(result, AsyncGeneratorType):
+        return _drained(result)
+    return result if isinstance(result, GeneratorType) else (result,)
 
 
 def _drained(generator: AsyncGeneratorType[Any, None]) -> Iterator[Any]:

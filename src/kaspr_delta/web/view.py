@@ -11,7 +11,7 @@ from typing import Any
 
 from kaspr_delta.engine.agent.step import Operation, Step
 from kaspr_delta.engine.agent.table import NOT_WRITABLE, Table
-from kaspr_delta.engine.agent.table_state import AnyState, TableState
+from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.agent.windowed_table import WindowedTable
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import Effect
@@ -129,7 +129,7 @@ class View:
         to_response = getattr(cause, "to_response", None)
         return Answer.of(status, headers, to_response() if callable(to_response) else error, JSON)
 
-    def _last_value(self, request: Request, states: Mapping[str, AnyState], step: Step) -> Any:
+    def _last_value(self, request: Request, states: Mapping[str, TableState], step: Step) -> Any:
         """The last value that comes out of the pipeline; None if none does."""
         tables = {name: self._table(state) for name, state in states.items()}
         step.begin({"app": self.app}, _now())

@@ -157,9 +157,9 @@ def test_an_async_generator_left_early_is_closed() -> None:
             await asyncio.sleep(0)
             closed.append("closed")
 
-    values = fan_out(each())
+    values: Any = fan_out(each())
     assert next(values) == 1
-    values.close()  # type: ignore[attr-defined]
+    values.close()
     assert closed == ["closed"]
 
 

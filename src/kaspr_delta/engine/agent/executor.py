@@ -16,7 +16,7 @@ import pyarrow as pa
 from kaspr_delta.engine.agent.state import most_of
 from kaspr_delta.engine.agent.step import Operation, Step
 from kaspr_delta.engine.agent.table import Table
-from kaspr_delta.engine.agent.table_state import AnyState
+from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.agent.windowed_table import WindowedTable
 from kaspr_delta.engine.batch.counters import counter
 from kaspr_delta.engine.streams.clock import Clock
@@ -49,7 +49,7 @@ class Executor:
     app: App
     decoder: Decoder
     topics: Topics
-    tables: Mapping[str, AnyState] = field(default_factory=dict)
+    tables: Mapping[str, TableState] = field(default_factory=dict)
     clocks: Mapping[str, Clock] = field(default_factory=dict)
     read_only: bool = False
     timeout: float = inf
@@ -128,7 +128,8 @@ class Executor:
         """The dead letters of a failed event. Its writes are dropped, and ``init`` runs again for the next event."""
         _init_scopes.pop((self.identity, self.plan.init), None)
         self._operations.clear()
-        for part in (*self.tables.values(), *self.clocks.values()):
+        parts: list[TableState | Clock] = [*self.tables.values(), *self.clocks.values()]
+        for part in parts:
             part.drop()
         return [self._dead_letter(record, account) for record in records]
 
@@ -204,8 +205,7 @@ class Executor:
     def _table(self, name: str) -> Table | WindowedTable:
         """The table object that functions get. Raises TypeError for a defaultSelector that returns no class."""
         if name not in self._objects:
-            state: Any = self.tables[name]
-            clock = self.clocks.get(name)
+            state, clock = self.tables[name], self.clocks.get(name)
             if clock is None:
                 self._objects[name] = Table(state, read_only=self.read_only)
             else:

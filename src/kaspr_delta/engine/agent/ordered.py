@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.agent.by_column import quickest
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.state import most_of
-from kaspr_delta.engine.agent.table_state import AnyState, Cell
+from kaspr_delta.engine.agent.table_state import Cell, RowKey, TableState
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
@@ -32,46 +32,35 @@ from kaspr_delta.storage.spark.frames import collected
 
 
 @dataclass(frozen=True, slots=True)
-class PinnedTableReader:
+class PinnedReader:
     """Reads a table at the version it had when the batch began; one Spark job per call at most."""
 
     spark: SparkSession
     table: KeyedTable
     version: int
 
-    def fetch(self, row_keys: Collection[str]) -> dict[str, str]:
-        return self._rows(self.table.live_rows(self.spark, self.version, list(row_keys)))
+    def fetch(self, row_keys: Collection[RowKey]) -> dict[RowKey, str]:
+        wanted: Any = list(row_keys)
+        if self.table.plan.window is not None:
+            cells = [(cell.key, moment_of(cell.start * 1_000)) for cell in wanted]
+            wanted = SparkRows(self.spark.createDataFrame(cells, "key STRING, window_start TIMESTAMP"))
+        return self._values(self.table.live_rows(self.spark, self.version, wanted))
 
-    def scan(self, start: int | None) -> dict[str, str]:
-        return self._rows(self.table.live_rows(self.spark, self.version))
-
-    def _rows(self, rows: Rows) -> dict[str, str]:
-        found = self.table.with_text_values(rows.select("key", "value")).collect()
-        return dict(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class PinnedWindowReader:
-    """Reads a table with windows at the version it had when the batch began; one Spark job per call."""
-
-    spark: SparkSession
-    table: KeyedTable
-    version: int
-
-    def fetch(self, row_keys: Collection[Cell]) -> dict[Cell, str]:
-        cells = [(cell.key, moment_of(cell.start * 1_000)) for cell in row_keys]
-        wanted = self.spark.createDataFrame(cells, "key STRING, window_start TIMESTAMP")
-        return self._rows(self.table.live_rows(self.spark, self.version, SparkRows(wanted)))
-
-    def scan(self, start: int | None) -> dict[Cell, str]:
+    def scan(self, start: int | None) -> dict[RowKey, str]:
         rows = self.table.live_rows(self.spark, self.version)
-        return self._rows(rows.made(rows.df.where(F.col("window_start") == moment_of((start or 0) * 1_000))))
+        if start is not None:
+            rows = rows.made(rows.df.where(F.col("window_start") == moment_of(start * 1_000)))
+        return self._values(rows)
 
-    def _rows(self, rows: Rows) -> dict[Cell, str]:
-        texts = self.table.with_text_values(rows).df
-        found = collected(texts.select("key", F.unix_millis("window_start").alias("start"), "value"))
-        cells = map(Cell, found["key"].to_pylist(), found["start"].to_pylist())
-        return dict(zip(cells, found["value"].to_pylist(), strict=True))
+    def _values(self, rows: Rows) -> dict[RowKey, str]:
+        if self.table.plan.window is None:
+            found = self.table.with_text_values(rows.select("key", "value")).collect()
+            row_keys: Iterable[RowKey] = found["key"].to_pylist()
+        else:
+            texts = self.table.with_text_values(rows).df
+            found = collected(texts.select("key", F.unix_millis("window_start").alias("start"), "value"))
+            row_keys = map(Cell, found["key"].to_pylist(), found["start"].to_pylist())
+        return dict(zip(row_keys, found["value"].to_pylist(), strict=True))
 
 
 def run_in_order(executor: Executor, pieces: Iterable[pa.Table], limits: Limits) -> Iterator[pa.RecordBatch]:
@@ -98,7 +87,7 @@ def _afterwards(executor: Executor) -> Iterator[Effect]:
         yield from passed_windows(name, clock)
 
 
-def _writes(table: AnyState) -> Iterator[Effect]:
+def _writes(table: TableState) -> Iterator[Effect]:
     for row_key, (text, at, stream) in table.written.items():
         key, start = (row_key.key, row_key.start * 1_000) if isinstance(row_key, Cell) else (row_key, None)
         value = None if text is None else text.encode()

@@ -13,9 +13,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.agent.ordered import PinnedTableReader, PinnedWindowReader
+from kaspr_delta.engine.agent.ordered import PinnedReader
 from kaspr_delta.engine.agent.state import AgentState
-from kaspr_delta.engine.agent.table_state import AnyState, TableState
+from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.counters import counter
 from kaspr_delta.engine.batch.decision import Decision, Folded, SourceTable
@@ -110,13 +110,10 @@ class Pipeline(EffectResource[PlanT]):
             if table.window is not None
         }
 
-    def _opened(self, spark: SparkSession, name: str) -> AnyState:
+    def _opened(self, spark: SparkSession, name: str) -> TableState:
         plan = self.application.known_table(name)
         table = state_table(self.delta, plan)
-        version = table.newest(spark).version
-        if plan.window is None:
-            return TableState(plan, PinnedTableReader(spark, table, version))
-        return TableState(plan, PinnedWindowReader(spark, table, version))
+        return TableState(plan, PinnedReader(spark, table, table.newest(spark).version))
 
 
 class Task(Pipeline[TaskPlan]):

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kaspr_delta.engine.agent.table_state import AnyState
+from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.engine.streams.output import Topics, send
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.functions.call import GENERATORS, PLAIN, awaited, bind, fan_out
+from kaspr_delta.functions.call import PLAIN, awaited, bind, fan_out
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition.resources import OperationPlan, SendPlan, TablePlan
 from kaspr_delta.serde.serializers import decode
@@ -49,7 +49,7 @@ class Operation:
         result = function(value)
         if type(result) not in PLAIN:
             result = awaited(result)
-            if type(result) in GENERATORS and plan.kind != "filter":
+            if plan.kind != "filter":
                 return fan_out(result)
         if plan.kind == "filter":
             return (value,) if result else ()
@@ -69,7 +69,7 @@ class Step:
     """The state that the operations of one event share. Sends get ``timestamp`` and are added to ``effects``."""
 
     topics: Topics
-    tables: Mapping[str, AnyState]
+    tables: Mapping[str, TableState]
     context: dict[str, Any] = field(default_factory=dict)
     timestamp: int | None = None
     effects: list[Effect] = field(default_factory=list)
@@ -90,7 +90,7 @@ class Step:
             self.effects.append(effect)
             return effect
         key, text = table_write(effect, table)
-        state: Any = self.tables.get(table.name)
+        state = self.tables.get(table.name)
         if state is not None:  # in order with the agent's own writes
             state.put(key, text)
         else:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import Any, Generic
+from typing import Any
 
-from kaspr_delta.engine.agent.table_state import RowKey, TableState
+from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.functions.call import call
 from kaspr_delta.functions.snippet import in_empty_scope
 from kaspr_delta.plan.definition.resources import TablePlan
@@ -17,15 +17,15 @@ NOT_WRITABLE = "table {!r} cannot be written here: only agents write tables, whi
 """The error for a write to a table where functions may only read tables."""
 
 
-class TableObject(MutableMapping[Any, Any], Generic[RowKey]):
+class TableObject(MutableMapping[Any, Any]):
     """The common methods of tables as functions see them. Values are copies: assign to keep a change.
 
     A missing key reads as a new instance of the ``defaultSelector``'s class, which is not stored. On a read-only table
     every write raises TypeError. Raises TypeError for a defaultSelector that returns no class.
     """
 
-    def __init__(self, state: TableState[RowKey], *, read_only: bool = False) -> None:
-        self._state: TableState[RowKey] = state
+    def __init__(self, state: TableState, *, read_only: bool = False) -> None:
+        self._state = state
         self._read_only = read_only or state.plan.is_foreign
         self._text = text_of(state.plan)
         self._default = _default_class(state.plan)
@@ -35,7 +35,7 @@ class TableObject(MutableMapping[Any, Any], Generic[RowKey]):
         """The text of a key's value; None if the key is missing. Not counted as a read."""
 
     @abstractmethod
-    def _rows(self) -> Mapping[str, str]:
+    def _rows(self) -> Mapping[Any, str]:
         """The texts of all keys and values."""
 
     def get(self, key: Any, default: Any = _MISSING) -> Any:
@@ -91,7 +91,7 @@ class TableObject(MutableMapping[Any, Any], Generic[RowKey]):
             raise TypeError(plan.refusal if plan.is_foreign else NOT_WRITABLE.format(plan.name))
 
 
-class Table(TableObject[str]):
+class Table(TableObject):
     """The object a function gets under ``paramName``.
 
     Reading a missing key with ``t[k]`` raises KeyError without a ``defaultSelector``. In ``t.get(k, d)`` an explicit
@@ -131,7 +131,7 @@ class Table(TableObject[str]):
     def _find(self, key: Any) -> str | None:
         return None if key is None else self._state.get(self._text.key(key))
 
-    def _rows(self) -> Mapping[str, str]:
+    def _rows(self) -> Mapping[Any, str]:
         return self._state.all()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.serde.typed_text import text_of
@@ -21,10 +21,10 @@ class Cell(NamedTuple):
     start: int
 
 
-RowKey = TypeVar("RowKey", str, Cell)
+RowKey: TypeAlias = str | Cell
 
 
-class TableReader(Protocol[RowKey]):
+class TableReader(Protocol):
     """Reads a table as it was before the batch. Keys and values are table text."""
 
     def fetch(self, row_keys: Collection[RowKey]) -> dict[RowKey, str]:
@@ -50,7 +50,7 @@ _UNKNOWN: Any = object()
 
 
 @dataclass
-class TableState(Generic[RowKey]):
+class TableState:
     """One table during a batch.
 
     ``likely`` returns row keys worth reading together with the next one that was not read yet; it is called once.
@@ -58,7 +58,7 @@ class TableState(Generic[RowKey]):
     """
 
     plan: TablePlan
-    reader: TableReader[RowKey]
+    reader: TableReader
     likely: Callable[[], Collection[RowKey]] = tuple
     counts: Counter[str] = field(default_factory=Counter)
     # Values as the current event sees them; None: no row.
@@ -129,12 +129,9 @@ class TableState(Generic[RowKey]):
         self._replaced.clear()
 
 
-AnyState = TableState[str] | TableState[Cell]
-
-
-def _start(row_key: str | Cell) -> int | None:
+def _start(row_key: RowKey) -> int | None:
     return row_key.start if isinstance(row_key, Cell) else None
 
 
-def _key(row_key: str | Cell) -> str:
+def _key(row_key: RowKey) -> str:
     return row_key.key if isinstance(row_key, Cell) else row_key

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class WindowedTable(TableObject[Cell]):
+class WindowedTable(TableObject):
     """The object a function gets under ``paramName`` for a table with windows.
 
     A write acts on every open window that contains the time of the current event: ``t[k] += 1`` adds one in each,
@@ -24,7 +24,7 @@ class WindowedTable(TableObject[Cell]):
     windows; ``t[k]`` gives a WindowSet for the other windows, and for changes without an operator.
     """
 
-    def __init__(self, state: TableState[Cell], clock: Clock, *, read_only: bool = False) -> None:
+    def __init__(self, state: TableState, clock: Clock, *, read_only: bool = False) -> None:
         super().__init__(state, read_only=read_only)
         self.clock = clock
 
@@ -88,7 +88,7 @@ class WindowedTable(TableObject[Cell]):
         return None if key is None else self._state.get(Cell(self._text.key(key), self.clock.window.start(at)))
 
     def _rows(self) -> Mapping[str, str]:
-        newest = self._state.all(self.clock.window.start(self.clock.at))
+        newest: Any = self._state.all(self.clock.window.start(self.clock.at))
         return {cell.key: value for cell, value in newest.items()}
 
 

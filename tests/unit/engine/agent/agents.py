@@ -84,7 +84,7 @@ def table_plan(
     )
 
 
-def table_state(rows: Mapping[str, str] | None = None, **plan: Any) -> TableState[str]:
+def table_state(rows: Mapping[str, str] | None = None, **plan: Any) -> TableState:
     return TableState(table_plan(**plan), FakeReader(dict(rows or {})))
 
 
@@ -115,7 +115,7 @@ def executor(
     *pipeline: OperationPlan,
     outputs: Iterable[SendPlan] | None = None,
     init: str | None = None,
-    tables: Iterable[TableState[str]] = (),
+    tables: Iterable[TableState] = (),
     identity: str | None = None,
     take: TakePlan | None = None,
 ) -> Executor:

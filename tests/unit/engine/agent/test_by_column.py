@@ -154,7 +154,7 @@ def test_any_exception_fails_its_event_only(error: str) -> None:
     assert [row["kind"] for row in effects_by_column(agent, numbered(1, 2, 3))] == ["send", "dead-letter", "send"]
 
 
-class TimesOutInKeep(TableState[str]):
+class TimesOutInKeep(TableState):
     """The time limit strikes while the writes of the first event are kept."""
 
     struck = False

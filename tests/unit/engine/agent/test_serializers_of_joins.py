@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pytest
 
@@ -32,7 +30,7 @@ def test_s0_11_a_join_finds_rows_written_with_the_tables_key_serializer(
     topic: SerializerName, table: SerializerName, on_the_topic: bytes, extractor: str, joins: bool
 ) -> None:
     products = table_plan("products", serializers=Serializers(table, "json"))
-    state: TableState[Any] = TableState(products, FakeReader())
+    state = TableState(products, FakeReader())
     ingest = executor(mapped("def f(v, products): products[context['event'].key] = v", ["products"]), tables=[state])
     ingest.decoder = TopicDecoder(Serializers(topic, "json"))
     assert [effect.kind for effect in ingest.process(record({"name": "Widget"})._replace(key=on_the_topic))] == ["send"]

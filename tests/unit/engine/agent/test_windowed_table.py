@@ -49,7 +49,7 @@ def run(  # noqa: PLR0917
 ) -> tuple[list[Effect], FakeReader, Clock]:
     reader = FakeReader(dict(rows or {}))
     clock = Clock(plan, "agent", before or {}, now=lambda: now)
-    state: TableState[Any] = TableState(table_plan(default=default, window=plan), reader)
+    state = TableState(table_plan(default=default, window=plan), reader)
     agent = executor(mapped(source, ["counts"]), tables=[state])
     agent.clocks = {"counts": clock}
     return in_order(agent, records), reader, clock
