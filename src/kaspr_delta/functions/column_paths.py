@@ -50,7 +50,6 @@ class Text:
 
     @property
     def columns(self) -> tuple[Piece, ...]:
-        """The columns among the pieces."""
         return tuple(piece for piece in self.pieces if isinstance(piece, Piece))
 
     def __str__(self) -> str:

@@ -55,7 +55,6 @@ class Snippet:
 
     @property
     def tree(self) -> ast.Module:
-        """The syntax tree of the source, new each time."""
         return tree_of(self.source)
 
     @property

@@ -148,7 +148,6 @@ class Agent(Pipeline[AgentPlan]):
         return self._together(spark, executor, records, reached, rest=rest or self._waited_enough(before))
 
     def _waiting(self, spark: SparkSession, state: AgentState) -> pa.Table:
-        """The records that were read but not processed."""
         records = self._source.between(spark, state.done, state.read)
         return pa.concat_tables(in_offset_order(records, self._source, self.delta.limits))
 

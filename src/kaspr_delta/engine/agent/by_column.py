@@ -43,7 +43,6 @@ class _Output:
         self.keys: list[bytes | None] = []
 
     def cut(self, count: int) -> None:
-        """Drop all records after the first ``count``."""
         del self.values[count:], self.keys[count:]
 
 

@@ -32,7 +32,6 @@ class AgentState:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The state as plain data, as stored in the log."""
         return asdict(self)
 
     @property
@@ -58,7 +57,6 @@ class AgentState:
         return replace(self, done={**self.done, **positions}, since=since)
 
     def with_clocks(self, clocks: Mapping[str, Clock]) -> AgentState:
-        """The state with the stream times of these clocks."""
         return replace(self, clocks={**self.clocks, **{name: clock.times for name, clock in clocks.items()}})
 
 

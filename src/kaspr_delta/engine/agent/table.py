@@ -67,7 +67,6 @@ class TableObject(MutableMapping[Any, Any]):
         return len(self._rows())
 
     def copy(self) -> dict[Any, Any]:
-        """All rows as a new dictionary."""
         return dict(self.items())
 
     def clear(self) -> None:

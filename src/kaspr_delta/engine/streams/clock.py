@@ -61,7 +61,6 @@ class Clock:
         return instant(call(in_empty_scope(self.window.selector), value, {}))
 
     def is_open(self, start: int) -> bool:
-        """Whether a window still accepts the current event."""
         return self.window.is_open(start, self._pending.get(self.stream, self.at))
 
     def keep(self) -> None:
@@ -74,7 +73,6 @@ class Clock:
         self._pending.clear()
 
     def current(self) -> int:
-        """The time of the wall clock."""
         return _milliseconds(self._now())
 
     def _tick(self) -> None:

@@ -68,7 +68,6 @@ class Event:
 
     @property
     def headers(self) -> dict[str, bytes]:
-        """The record's headers by name."""
         if self._headers is None:
             self._headers = {header["key"]: header["value"] for header in self._record.headers or ()}
         return self._headers
@@ -86,7 +85,6 @@ class JoinedValue(dict[str, Any]):
 
     @property
     def left(self) -> Any:
-        """The full value of the left row."""
         return self["left"]
 
     @property
@@ -113,7 +111,6 @@ class App:
 
     @classmethod
     def of(cls, name: str, application_id: str) -> App:
-        """The application of that name."""
         return cls(AppConfiguration(name, application_id), logging.getLogger(f"kaspr_delta.app.{name}"))
 
     def is_leader(self) -> bool:

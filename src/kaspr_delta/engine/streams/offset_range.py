@@ -94,7 +94,6 @@ class LargeBatch:
         return cls(records, feed, ranges, _are_whole(ranges, feed, records.sparkSession))
 
     def all(self) -> DataFrame:
-        """All its records."""
         versions = [one.version for one in self.ranges]
         return self.between(end_of(min(versions) - 1), end_of(max(versions)))
 

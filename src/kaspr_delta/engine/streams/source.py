@@ -95,7 +95,6 @@ class Source:
         return Unread(source, source.between(spark, after, upto), upto)
 
     def newest(self, spark: SparkSession, name: str) -> int:
-        """The newest version of the table that holds a topic or channel."""
         return self.delta.newest(spark, self.table(name)).version
 
     def stream(self, spark: SparkSession, positions: Mapping[str, int], limit: str | None = None) -> DataFrame:
@@ -131,7 +130,6 @@ class Source:
         return Serializers(self._join(self.read).spelling.key, "json")
 
     def decoder(self) -> Decoder:
-        """Return the decoder of the records."""
         if isinstance(self.read, TopicInput):
             return TopicDecoder(self.read.serializers)
         return ChannelDecoder(JoinedText.of(self._join(self.read), self.application))

@@ -124,11 +124,9 @@ class StreamSide:
 
     @property
     def source(self) -> Source:
-        """The source of the records."""
         return Source(self.delta, self.plan.input, self.application, self.reader)
 
     def stream(self, spark: SparkSession, position: int) -> DataFrame:
-        """The records after a position, as a stream of rows of InputRecord."""
         return self.source.stream(spark, {self.plan.name: position})
 
     def first_position(self, spark: SparkSession, done: Mapping[str, int]) -> int:
@@ -138,15 +136,12 @@ class StreamSide:
 
     @property
     def table(self) -> str:
-        """The table that holds the records."""
         return self.source.table(self.plan.name)
 
     def newest(self, spark: SparkSession) -> int:
-        """The newest version of that table."""
         return self.source.newest(spark, self.plan.name)
 
     def waits(self, spark: SparkSession, position: int) -> bool:
-        """Whether there are records after a position."""
         newest = self.newest(spark)
         return end_of(newest) > position and not self.between(spark, position, newest).isEmpty()
 
@@ -162,7 +157,6 @@ class StreamSide:
         return ReadRecords(self.source.decoder(), self.text, selector, partitions, keys)
 
     def read(self, records: Rows, selector: Selector | None = None, keys: TableText | None = None) -> Rows:
-        """Convert rows of InputRecord to rows of RECORD."""
         return records.map(self.reading(selector, keys), RECORD)
 
 
