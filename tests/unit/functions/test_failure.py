@@ -81,10 +81,14 @@ def test_other_exceptions_are_failures_of_the_function(error: BaseException) -> 
 
 
 def test_no_other_thread_is_interrupted() -> None:
+    class Interrupting:
+        def __iter__(self) -> Iterator[int]:
+            raise KeyboardInterrupt
+
     raised: list[BaseException] = []
 
     def run() -> None:
-        error = raised_by(lambda: next(iter(_Interrupting())))
+        error = raised_by(lambda: next(iter(Interrupting())))
         pass_on_interruption(error)
         raised.append(error)
 
@@ -92,8 +96,3 @@ def test_no_other_thread_is_interrupted() -> None:
     thread.start()
     thread.join()
     assert len(raised) == 1
-
-
-class _Interrupting:
-    def __iter__(self) -> Iterator[int]:
-        raise KeyboardInterrupt

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -20,19 +21,16 @@ def loop_for_ever() -> None:
         pass
 
 
-def test_a_block_that_never_ends_is_stopped() -> None:
+def stubborn() -> None:
+    while True:
+        with contextlib.suppress(Exception):
+            loop_for_ever()
+
+
+@pytest.mark.parametrize("block", [loop_for_ever, stubborn])
+def test_a_block_that_never_ends_is_stopped_even_if_it_handles_exceptions(block: Callable[[], None]) -> None:
     with pytest.raises(EventTimeoutError), at_most(0.1):
-        loop_for_ever()
-
-
-def test_a_handler_of_exception_does_not_catch_the_timeout() -> None:
-    def stubborn() -> None:
-        while True:
-            with contextlib.suppress(Exception):
-                loop_for_ever()
-
-    with pytest.raises(EventTimeoutError), at_most(0.1):
-        stubborn()
+        block()
 
 
 def test_a_block_that_ends_in_time_and_later_code_are_not_stopped() -> None:

@@ -68,13 +68,9 @@ def test_keys_are_fetched_at_the_first_look_up_together_with_computed_ones() -> 
     assert reader.fetched == []
 
 
-def test_records_that_cannot_be_decoded_do_not_stop_the_look_ahead() -> None:
-    records = [record(b"{oops"), record({"c": "a"})]
-    effects, _ = run(COUNT, records, default="def d(): return int")
+def test_records_that_cannot_be_decoded_and_deep_values_do_not_stop_the_look_ahead() -> None:
+    effects, _ = run(COUNT, [record(b"{oops"), record({"c": "a"})], default="def d(): return int")
     assert [effect.kind for effect in effects] == ["dead-letter", "send", "write"]
-
-
-def test_deeply_nested_values_do_not_stop_the_look_ahead() -> None:
     effects, _ = run("def f(v, counts): return len(counts.get('x', ''))", [record(b"[" * 900 + b"1" + b"]" * 900)])
     assert sent(effects) == [0]
 

@@ -22,23 +22,16 @@ def test_records_of_an_incomplete_group_wait_for_the_rest(take: TakePlan | None,
     assert ready(3, take, rest=rest) == processed
 
 
-def test_the_limit_keys_ahead_does_not_cut_groups() -> None:
+def test_the_limit_keys_ahead_does_not_cut_groups_and_a_returned_list_is_one_record() -> None:
     agent = executor(mapped("def f(values): return values"), take=TWO)
     effects = in_order(agent, [record(n, offset=n) for n in range(7)], Limits(keys_ahead=3))
     assert sent(effects) == [[0, 1], [2, 3], [4, 5], [6]]
 
 
 def test_the_context_has_the_events_in_the_order_of_the_list() -> None:
-    agent = executor(
-        mapped("def f(values): return [values, [event.key for event in context['event']]]"), take=TakePlan(3, 1)
-    )
+    agent = executor(mapped("def f(values): return [values, [event.key for event in context['event']]]"), take=TWO)
     effects = agent.process_together([record("a", key="A"), record("b", key="B")])
     assert sent(effects) == [[["a", "b"], ["A", "B"]]]
-
-
-def test_a_list_that_is_returned_is_one_record() -> None:
-    agent = executor(mapped("def f(values): return values"), take=TWO)
-    assert sent(agent.process_together([record(1), record(2)])) == [[1, 2]]
 
 
 def test_an_undecodable_record_of_a_group_is_a_dead_letter_by_itself() -> None:
@@ -67,13 +60,10 @@ def test_the_wait_begins_anew_only_if_records_were_processed(monkeypatch: pytest
     seconds = count(1_000.0)
     monkeypatch.setattr("kaspr_delta.engine.agent.state.time.time", lambda: next(seconds))
     first = AgentState({"t": 0}, {"t": 0}).reached({"t": 5}).processed({})
-    assert first.waiting
-    assert first.done == {"t": 0}
-    assert first.since == 1_000
+    assert (first.waiting, first.done, first.since) == (True, {"t": 0}, 1_000)
     assert first.processed({}).since == 1_000  # the oldest record still waits
     later = first.reached({"in": 6}).processed({"t": 4})
-    assert later.since == 1_001
-    assert later.done == {"t": 4}
+    assert (later.done, later.since) == ({"t": 4}, 1_001)
     done = later.at({"t": 9})
     assert not done.waiting
     assert done.done == done.read == {"t": 9, "in": 6}
