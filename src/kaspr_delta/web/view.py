@@ -10,9 +10,9 @@ from threading import Lock
 from typing import Any
 
 from kaspr_delta.engine.agent.step import Operation, Step
-from kaspr_delta.engine.agent.table import NOT_WRITABLE, Table
+from kaspr_delta.engine.agent.table import NOT_WRITABLE
 from kaspr_delta.engine.agent.table_state import TableState
-from kaspr_delta.engine.agent.windowed_table import WindowedTable
+from kaspr_delta.engine.agent.windowed_table import table_object
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.engine.streams.event import App, microseconds
@@ -88,7 +88,7 @@ class View:
 
     def _success(self, request: Request) -> tuple[Answer, list[Effect]]:
         """The answer, and the records to send before it is given."""
-        states = {name: TableState(plan, self.reader(plan)) for name, plan in self.tables.items()}
+        states = {name: TableState(plan, self.reader(plan), self._clock(plan)) for name, plan in self.tables.items()}
         sends = any(operation.send is not None for operation in self.plan.pipeline)
         step = Step(self.topics() if sends else _NO_TOPICS, {})
         try:
@@ -131,7 +131,7 @@ class View:
 
     def _last_value(self, request: Request, states: Mapping[str, TableState], step: Step) -> Any:
         """The last value that comes out of the pipeline; None if none does."""
-        tables = {name: self._table(state) for name, state in states.items()}
+        tables = {name: table_object(state, read_only=True) for name, state in states.items()}
         step.begin({"app": self.app}, _now())
         steps = [
             (plan.name, self._operation(plan, tables, request.match_info if number == 0 else {}))
@@ -153,13 +153,12 @@ class View:
         offered = {**parameters, **{given.parameter: tables[given.table] for given in plan.tables}}
         return Operation(plan, offered, self._init_scope)
 
-    def _table(self, state: Any) -> Table | WindowedTable:
-        plan: TablePlan = state.plan
+    def _clock(self, plan: TablePlan) -> Clock | None:
         if plan.window is None:
-            return Table(state, read_only=True)
+            return None
         clock = Clock(plan.window, self.plan.name, {})
         clock.arrive(())
-        return WindowedTable(state, clock, read_only=True)
+        return clock
 
     def _init_scope(self) -> dict[str, Any]:
         """The scope that ``init`` made: once, for all requests."""

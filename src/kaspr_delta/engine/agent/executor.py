@@ -17,7 +17,7 @@ from kaspr_delta.engine.agent.state import most_of
 from kaspr_delta.engine.agent.step import Operation, Step
 from kaspr_delta.engine.agent.table import Table
 from kaspr_delta.engine.agent.table_state import TableState
-from kaspr_delta.engine.agent.windowed_table import WindowedTable
+from kaspr_delta.engine.agent.windowed_table import WindowedTable, table_object
 from kaspr_delta.engine.batch.counters import counter
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import Effect, to_arrow
@@ -39,9 +39,9 @@ _init_scopes: dict[tuple[str, Snippet | None], dict[str, Any]] = {}
 class Executor:
     """Runs events of one agent, or the firings of one task, one after another.
 
-    ``tables`` holds the states of the tables that the agent's operations declare, by table name; ``clocks`` holds the
-    stream times of the tables with windows. With ``read_only`` functions may not write tables. An event may take
-    ``timeout`` seconds. ``identity`` distinguishes this agent from agents of the same name in other warehouses.
+    ``tables`` holds the states of the tables that the agent's operations declare, by table name. With ``read_only``
+    functions may not write tables. An event may take ``timeout`` seconds. ``identity`` distinguishes this agent from
+    agents of the same name in other warehouses.
     """
 
     identity: str
@@ -50,7 +50,6 @@ class Executor:
     decoder: Decoder
     topics: Topics
     tables: Mapping[str, TableState] = field(default_factory=dict)
-    clocks: Mapping[str, Clock] = field(default_factory=dict)
     read_only: bool = False
     timeout: float = inf
     _limit: at_most = field(init=False, repr=False)
@@ -128,14 +127,18 @@ class Executor:
         """The dead letters of a failed event. Its writes are dropped, and ``init`` runs again for the next event."""
         _init_scopes.pop((self.identity, self.plan.init), None)
         self._operations.clear()
-        parts: list[TableState | Clock] = [*self.tables.values(), *self.clocks.values()]
-        for part in parts:
-            part.drop()
+        for state in self.tables.values():
+            state.drop()
         return [self._dead_letter(record, account) for record in records]
 
     def fire(self, source: str, at: int) -> list[Effect]:
         """The sends of one firing of a task at a time. There is no event: the first operation is given None."""
         return self._attempt(None, {"app": self.app}, at, (), source)
+
+    @property
+    def clocks(self) -> dict[str, Clock]:
+        """The stream times of the tables with windows, by table name."""
+        return {name: state.clock for name, state in self.tables.items() if state.clock is not None}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -168,8 +171,9 @@ class Executor:
         effects = step.begin(context, timestamp)
         try:
             with self._limit:
-                for clock in self.clocks.values():
-                    clock.arrive(records)
+                for state in self.tables.values():
+                    if state.clock is not None:
+                        state.clock.arrive(records)
                 for final in self._finals(step, value):
                     for output in self.plan.outputs:
                         step.send(output, final, {})
@@ -178,10 +182,8 @@ class Executor:
             account = account_of_failure(frames=4)
             letters = self.given_up([record for record, _ in records], account)
             return letters or [_letter(source, None, None, timestamp, account)]
-        for name, state in self.tables.items():
-            state.keep(timestamp, self.clocks[name].stream if name in self.clocks else None)
-        for clock in self.clocks.values():
-            clock.keep()
+        for state in self.tables.values():
+            state.keep(timestamp)
         return effects
 
     def _finals(self, step: Step, value: Any) -> Iterator[Any]:
@@ -205,11 +207,7 @@ class Executor:
     def _table(self, name: str) -> Table | WindowedTable:
         """The table object that functions get. Raises TypeError for a defaultSelector that returns no class."""
         if name not in self._objects:
-            state, clock = self.tables[name], self.clocks.get(name)
-            if clock is None:
-                self._objects[name] = Table(state, read_only=self.read_only)
-            else:
-                self._objects[name] = WindowedTable(state, clock, read_only=self.read_only)
+            self._objects[name] = table_object(self.tables[name], read_only=self.read_only)
         return self._objects[name]
 
     def _scope(self) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from kaspr_delta.engine.agent.table_state import Cell, RowKey, TableState
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
-from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import Effect, to_arrow
 from kaspr_delta.engine.streams.event import Decoder, moment_of
 from kaspr_delta.engine.streams.input_rows import records_of
@@ -71,9 +70,8 @@ def run_in_order(executor: Executor, pieces: Iterable[pa.Table], limits: Limits)
     way, most, seq = quickest(executor), most_of(executor.plan.take), 0
     for piece in pieces:
         for stretch in piece.combine_chunks().to_batches(max_chunksize=max(1, limits.keys_ahead // most) * most):
-            for name, table in executor.tables.items():
-                clock = executor.clocks.get(name)
-                table.likely = partial(likely_keys, stretch, executor.decoder, text_of(table.plan), clock)
+            for table in executor.tables.values():
+                table.likely = partial(likely_keys, stretch, executor.decoder, table)
             for effects in way.effects(stretch, seq):
                 yield effects
                 seq += effects.num_rows
@@ -81,25 +79,21 @@ def run_in_order(executor: Executor, pieces: Iterable[pa.Table], limits: Limits)
 
 
 def _afterwards(executor: Executor) -> Iterator[Effect]:
-    for table in executor.tables.values():
-        yield from _writes(table)
+    for name, table in executor.tables.items():
+        for row_key, (text, at, stream) in table.written.items():
+            key, start = (row_key.key, row_key.start * 1_000) if isinstance(row_key, Cell) else (row_key, None)
+            value = None if text is None else text.encode()
+            yield Effect("write", name, key.encode(), value, timestamp=at, window_start=start, stream=stream)
     for name, clock in executor.clocks.items():
         yield from passed_windows(name, clock)
 
 
-def _writes(table: TableState) -> Iterator[Effect]:
-    for row_key, (text, at, stream) in table.written.items():
-        key, start = (row_key.key, row_key.start * 1_000) if isinstance(row_key, Cell) else (row_key, None)
-        value = None if text is None else text.encode()
-        yield Effect("write", table.plan.name, key.encode(), value, timestamp=at, window_start=start, stream=stream)
-
-
-def likely_keys(records: pa.RecordBatch, decoder: Decoder, text: TableText, clock: Clock | None = None) -> set[Any]:
+def likely_keys(records: pa.RecordBatch, decoder: Decoder, table: TableState) -> set[Any]:
     """Row keys that events will probably read: their own keys and the scalar leaves of their values.
 
-    ``clock``, of a table with windows, puts them in the windows of their event's time.
+    In a table with windows they are in the windows of their event's time.
     """
-    found: set[Any] = set()
+    found, clock, text = set[Any](), table.clock, text_of(table.plan)
     for record in records_of(records):
         try:
             key, value = decoder(record)

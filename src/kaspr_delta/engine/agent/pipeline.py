@@ -95,8 +95,7 @@ class Pipeline(EffectResource[PlanT]):
             App.of(self.application.application, self.application.application_id),
             decoder,
             Topics.of(self.application, made),
-            {name: self._opened(spark, name) for name in self.plan.tables},
-            self.clocks(state),
+            self._opened(spark, state),
             read_only=read_only,
             timeout=self.event_timeout,
         )
@@ -110,10 +109,14 @@ class Pipeline(EffectResource[PlanT]):
             if table.window is not None
         }
 
-    def _opened(self, spark: SparkSession, name: str) -> TableState:
-        plan = self.application.known_table(name)
-        table = state_table(self.delta, plan)
-        return TableState(plan, PinnedReader(spark, table, table.newest(spark).version))
+    def _opened(self, spark: SparkSession, state: AgentState) -> dict[str, TableState]:
+        opened, clocks = {}, self.clocks(state)
+        for name in self.plan.tables:
+            plan = self.application.known_table(name)
+            table = state_table(self.delta, plan)
+            reader = PinnedReader(spark, table, table.newest(spark).version)
+            opened[name] = TableState(plan, reader, clocks.get(name))
+        return opened
 
 
 class Task(Pipeline[TaskPlan]):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.serde.typed_text import text_of
 
@@ -53,12 +54,14 @@ _UNKNOWN: Any = object()
 class TableState:
     """One table during a batch.
 
+    ``clock`` has the stream times of a table with windows; it is kept and dropped together with the writes.
     ``likely`` returns row keys worth reading together with the next one that was not read yet; it is called once.
     ``counts`` are by the names in Kaspr's metrics: keys that functions read, set and deleted, and late writes.
     """
 
     plan: TablePlan
     reader: TableReader
+    clock: Clock | None = None
     likely: Callable[[], Collection[RowKey]] = tuple
     counts: Counter[str] = field(default_factory=Counter)
     # Values as the current event sees them; None: no row.
@@ -111,13 +114,15 @@ class TableState:
         known = self._known.items()
         return {row_key: value for row_key, value in known if value is not None and _start(row_key) == start}
 
-    def keep(self, timestamp: int | None, stream: str | None = None) -> None:
+    def keep(self, timestamp: int | None) -> None:
         """The current event succeeded: keep its writes."""
         if self._replaced:
-            by = timestamp, stream
+            by = timestamp, None if self.clock is None else self.clock.stream
             for row_key in self._replaced:
                 self._written[row_key] = by
             self._replaced.clear()
+        if self.clock is not None:
+            self.clock.keep()
 
     def drop(self) -> None:
         """The current event failed: undo its writes."""
@@ -127,6 +132,8 @@ class TableState:
             else:
                 self._known[row_key] = value
         self._replaced.clear()
+        if self.clock is not None:
+            self.clock.drop()
 
 
 def _start(row_key: RowKey) -> int | None:

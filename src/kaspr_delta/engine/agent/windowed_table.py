@@ -8,9 +8,9 @@ from datetime import timedelta
 from functools import partialmethod
 from typing import TYPE_CHECKING, Any
 
-from kaspr_delta.engine.agent.table import TableObject
+from kaspr_delta.engine.agent.table import Table, TableObject
 from kaspr_delta.engine.agent.table_state import Cell, TableState
-from kaspr_delta.engine.streams.clock import Clock, length
+from kaspr_delta.engine.streams.clock import length
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -24,9 +24,9 @@ class WindowedTable(TableObject):
     windows; ``t[k]`` gives a WindowSet for the other windows, and for changes without an operator.
     """
 
-    def __init__(self, state: TableState, clock: Clock, *, read_only: bool = False) -> None:
+    def __init__(self, state: TableState, *, read_only: bool = False) -> None:
         super().__init__(state, read_only=read_only)
-        self.clock = clock
+        self.clock: Any = state.clock  # a table with windows has one
 
     def __getitem__(self, key: Any) -> WindowSet:
         return WindowSet(self, key)
@@ -90,6 +90,11 @@ class WindowedTable(TableObject):
     def _rows(self) -> Mapping[str, str]:
         newest: Any = self._state.all(self.clock.window.start(self.clock.at))
         return {cell.key: value for cell, value in newest.items()}
+
+
+def table_object(state: TableState, *, read_only: bool) -> Table | WindowedTable:
+    """The object that functions get. Raises TypeError for a defaultSelector that returns no class."""
+    return (Table if state.clock is None else WindowedTable)(state, read_only=read_only)
 
 
 class WindowSet:

@@ -146,11 +146,11 @@ class TimesOutInKeep(TableState):
 
     struck = False
 
-    def keep(self, timestamp: int | None, stream: str | None = None) -> None:
+    def keep(self, timestamp: int | None) -> None:
         if not self.struck:
             self.struck = True
             raise EventTimeoutError
-        super().keep(timestamp, stream)
+        super().keep(timestamp)
 
 
 def test_a_timeout_after_the_functions_ended_does_not_fail_the_event() -> None:

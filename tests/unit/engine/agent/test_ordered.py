@@ -7,7 +7,6 @@ from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.engine.streams.event import InputRecord, TopicDecoder
 from kaspr_delta.plan.definition.resources import Serializers
-from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.limits import Limits
 from tests.unit.engine.agent.agents import (
     JSON,
@@ -20,6 +19,7 @@ from tests.unit.engine.agent.agents import (
     record,
     sent,
     table_plan,
+    table_state,
 )
 
 COUNT = "def f(v, counts):\n  counts[v['c']] += 1\n  return counts[v['c']]"
@@ -77,8 +77,8 @@ def test_records_that_cannot_be_decoded_and_deep_values_do_not_stop_the_look_ahe
 
 def test_values_that_cannot_be_keys_are_not_likely_keys() -> None:
     records = arrow([record([1, "\ud800", None, True, 1.5])])
-    assert likely_keys(records, TopicDecoder(JSON), TableText(JSON)) == {"1", "true", "1.5"}
-    assert likely_keys(records, TopicDecoder(JSON), TableText(Serializers("raw", "raw"))) == set()
+    assert likely_keys(records, TopicDecoder(JSON), table_state()) == {"1", "true", "1.5"}
+    assert likely_keys(records, TopicDecoder(JSON), table_state(serializers=Serializers("raw", "raw"))) == set()
 
 
 def test_likely_keys_are_fetched_once_per_stretch_of_events() -> None:

@@ -150,7 +150,7 @@ def test_a_value_without_json_text_is_refused(value: Any) -> None:
 
 def test_a_key_is_read_once_together_with_the_likely_keys_and_not_if_it_was_written() -> None:
     reader = FakeReader({'"a"': "1", '"b"': "2"})
-    rows = Table(TableState(table_plan(), reader, lambda: ['"b"', '"c"']))
+    rows = Table(TableState(table_plan(), reader, likely=lambda: ['"b"', '"c"']))
     rows["new"] = 3
     assert [rows.get(key) for key in ("new", "a", "b", "c", "a", "x", "x")] == [3, 1, 2, None, 1, None, None]
     assert reader.fetched == [{'"a"', '"b"', '"c"'}, {'"x"'}]

@@ -49,9 +49,8 @@ def run(  # noqa: PLR0917
 ) -> tuple[list[Effect], FakeReader, Clock]:
     reader = FakeReader(dict(rows or {}))
     clock = Clock(plan, "agent", before or {}, now=lambda: now)
-    state = TableState(table_plan(default=default, window=plan), reader)
+    state = TableState(table_plan(default=default, window=plan), reader, clock)
     agent = executor(mapped(source, ["counts"]), tables=[state])
-    agent.clocks = {"counts": clock}
     return in_order(agent, records), reader, clock
 
 

@@ -136,8 +136,8 @@ NO_HEADERS = ["{'\\ud800': 1}", "{'a': '\\ud800'}", "['ab', 'c']", "5"]
 )
 def test_a_result_of_a_selector_that_cannot_be_written_fails_the_event(selector: str, result: str, detail: str) -> None:
     topic = None if selector == "name_selector" else "out"
-    plan = send_to(topic, **{selector: f"def s(v): return {result}"})
-    effects = executor(outputs=[plan]).process(record(1))
+    given: dict[str, Any] = {selector: f"def s(v): return {result}"}
+    effects = executor(outputs=[send_to(topic, **given)]).process(record(1))
     assert detail in problem_of(effects)
     assert to_arrow(effects).num_rows == 1
 
