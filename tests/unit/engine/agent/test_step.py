@@ -57,12 +57,9 @@ def test_a_send_with_an_invalid_key_to_a_changelog_is_a_dead_letter(key: str) ->
     assert "Error" in problem_of(agent.process(record(1)))
 
 
-def test_a_send_to_a_changelog_is_read_with_the_tables_serializers() -> None:
+def test_a_send_to_a_changelog_is_read_with_the_tables_serializers_and_refused_if_it_has_windows() -> None:
     raw = table_plan(serializers=Serializers("raw", "raw"))
     assert table_write(Effect("send", CHANGELOG, b"\x00k", b"\xff"), raw) == ("AGs=", "/w==")
-
-
-def test_a_send_to_the_changelog_of_a_table_with_windows_is_refused() -> None:
     plan = table_plan(window=WindowPlan(1, 1, None, 0, "update", "stream", None))
     with pytest.raises(SerializationError, match="has windows"):
         table_write(Effect("send", CHANGELOG, b'"k"', b"1"), plan)
@@ -72,13 +69,13 @@ def test_a_send_to_the_changelog_of_a_table_with_windows_is_refused() -> None:
     "write", ["t['a'] = 1", "del t['a']", "t.pop('a')", "t.setdefault('new', 1)", "t.update({'a': 2})", "t['a'] += 1"]
 )
 def test_a_read_only_table_can_be_read_but_not_written(write: str) -> None:
-    source = f"def f(v, counts):\n  t = counts\n  {write}"
-    agent = executor(mapped(source, ["counts"]), tables=[table_state({'"a"': "1"})])
-    agent.read_only = True
-    assert "only agents write tables" in problem_of(agent.process(record(0)))
-    reading = executor(mapped("def f(v, counts): return counts['a']", ["counts"]), tables=[table_state({'"a"': "1"})])
-    reading.read_only = True
-    assert [effect.value for effect in reading.process(record(0))] == [b"1"]
+    def outcome(last: str) -> list[Effect]:
+        source = f"def f(v, counts):\n  t = counts\n  {last}"
+        agent = executor(mapped(source, ["counts"]), tables=[table_state({'"a"': "1"})])
+        return replace(agent, read_only=True).process(record(0))
+
+    assert "only agents write tables" in problem_of(outcome(write))
+    assert [effect.value for effect in outcome("return t['a']")] == [b"1"]
 
 
 @pytest.mark.parametrize(
