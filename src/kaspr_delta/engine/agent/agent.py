@@ -65,10 +65,7 @@ class Agent(Pipeline[AgentPlan]):
     ) -> tuple[Decision, Mapping[str, int]]:
         """An empty decision: each topic is read from the position that the previous checkpoint had processed."""
         before = AgentState.of(state)
-        done, source = before.done, self._source
-        positions = {
-            name: done[name] if name in done else source.first_position(spark, name) for name in source.names(spark)
-        }
+        positions = self._source.positions(spark, before.done)
         after = replace(before, done=positions, read=positions, since=None)
         return Decision(to_rows(spark, []), 0, after.plain), positions
 

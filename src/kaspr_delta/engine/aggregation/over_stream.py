@@ -65,8 +65,7 @@ class StreamAggregation(Aggregation):
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
         """An empty decision: the stream is read from the position that the previous checkpoint had reached."""
-        name = self.stream.plan.name
-        positions = {name: self.stream.first_position(spark, state.get("read", {}))}
+        positions = self.stream.source.positions(spark, state.get("read", {}))
         return Decision(LocalRows.none(spark), 0, {**state, "read": positions}), positions
 
     def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[Decision, Mapping[str, int]] | None:

@@ -43,8 +43,8 @@ class Export(Resource[TopicPlan]):
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
         """An empty decision: the topic is read from the position that the previous checkpoint had reached."""
-        done = state.get("done", self._source.first_position(spark, self.plan.name))
-        return Decision(LocalRows.none(spark), 0, {"done": done}), {self.plan.name: done}
+        positions = self._source.positions(spark, self.reached(state) if state else {})
+        return Decision(LocalRows.none(spark), 0, {"done": positions[self.plan.name]}), positions
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self._source.stream(spark, start.positions, self.delta.limits.ordered_batch)

@@ -69,11 +69,13 @@ class Source:
         named = {topic.name for topic in self.application.topics} | known_topics(self.delta, spark)
         return matching(self.read.pattern, named)
 
-    def first_position(self, spark: SparkSession, name: str) -> int:
-        """The position at which a new reader begins."""
-        if self.read.start == "earliest":
-            return NOTHING
-        return end_of(self.newest(spark, name))
+    def positions(self, spark: SparkSession, done: Mapping[str, int]) -> dict[str, int]:
+        """The positions at which a new checkpoint begins: where the one before stopped, else those of a new reader."""
+
+        def first(name: str) -> int:
+            return NOTHING if self.read.start == "earliest" else end_of(self.newest(spark, name))
+
+        return {name: done[name] if name in done else first(name) for name in self.names(spark)}
 
     def table(self, name: str) -> str:
         """The Delta table that holds a topic or channel."""

@@ -130,9 +130,8 @@ class StreamSide:
         return self.source.stream(spark, {self.plan.name: position})
 
     def first_position(self, spark: SparkSession, done: Mapping[str, int]) -> int:
-        """The position at which a new checkpoint begins: where the one before stopped, else that of a new reader."""
-        name = self.plan.name
-        return done[name] if name in done else self.source.first_position(spark, name)
+        """The position at which a new checkpoint begins (see ``Source.positions``)."""
+        return self.source.positions(spark, done)[self.plan.name]
 
     @property
     def table(self) -> str:
