@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
 import pytest
@@ -47,10 +47,6 @@ async def press_ctrl_c_later() -> None:
     await asyncio.sleep(60)
 
 
-class Own(BaseException):
-    """An exception of a function that no ``except Exception`` catches."""
-
-
 @pytest.fixture(params=["Python's handler", "Spark's handler"])
 def handler(request: pytest.FixtureRequest) -> Iterator[None]:
     def of_spark(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
@@ -75,7 +71,7 @@ def test_ctrl_c_during_a_function_is_raised_again(cause: Callable[[], object]) -
         pass_on_interruption(error)
 
 
-@pytest.mark.parametrize("error", [SystemExit(1), GeneratorExit(), Own(), asyncio.CancelledError()])
+@pytest.mark.parametrize("error", [SystemExit(1), GeneratorExit(), BaseException(), asyncio.CancelledError()])
 def test_other_exceptions_are_failures_of_the_function(error: BaseException) -> None:
     pass_on_interruption(error)
 
@@ -85,14 +81,10 @@ def test_no_other_thread_is_interrupted() -> None:
         def __iter__(self) -> Iterator[int]:
             raise KeyboardInterrupt
 
-    raised: list[BaseException] = []
-
-    def run() -> None:
+    def run() -> BaseException:
         error = raised_by(lambda: next(iter(Interrupting())))
         pass_on_interruption(error)
-        raised.append(error)
+        return error
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert len(raised) == 1
+    with ThreadPoolExecutor(1) as pool:
+        assert isinstance(pool.submit(run).result(), KeyboardInterrupt)

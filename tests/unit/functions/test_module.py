@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from kaspr_delta.functions import module
@@ -76,20 +77,17 @@ def test_an_instance_is_unpickled_in_another_process_before_its_text_is_executed
 
 
 def test_threads_that_execute_one_text_do_not_meet() -> None:
-    begin, results = threading.Barrier(4), list[bool]()
+    begin = threading.Barrier(4, timeout=10)
 
     def run() -> None:
         for _ in range(50):
             scope = Snippet(CLASSES, "dumped").run({})
             begin.wait()
-            results.append(scope["loaded"](scope["dumped"](None)))
+            assert scope["loaded"](scope["dumped"](None))
 
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [True] * 200
+    with ThreadPoolExecutor(4) as pool:
+        for thread in [pool.submit(run) for _ in range(4)]:
+            thread.result()
 
 
 def test_modules_of_edited_texts_are_forgotten() -> None:
