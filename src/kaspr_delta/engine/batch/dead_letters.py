@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import DEAD_LETTERS, PROBLEM
 from kaspr_delta.storage.tables import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from kaspr_delta.engine.batch.checkpoint import BatchId
 
 # The type of a log row's ``problem`` in Arrow.
 ARROW_PROBLEM = arrow_schema(f"problem {PROBLEM}").field("problem").type
@@ -20,8 +18,6 @@ ARROW_PROBLEM = arrow_schema(f"problem {PROBLEM}").field("problem").type
 
 def problem(reason: str | Column, detail: Column, value: Column) -> Column:
     """A row's problem as a column of the type of ARROW_PROBLEM."""
-    from pyspark.sql import functions as F
-
     fields = {"reason": F.lit(reason) if isinstance(reason, str) else reason, "detail": detail, "value": value}
     # A text that is never NULL makes a type without NULL, but most rows have no problem.
     return F.struct(*(F.nullif(field, F.lit("")).alias(name) for name, field in fields.items()))
@@ -59,8 +55,6 @@ def renew_dead_letters(  # noqa: PLR0913, PLR0917  the rows to fold, and the let
 
 
 def _letters(rows: DataFrame, resource: str) -> DataFrame:
-    from pyspark.sql import functions as F
-
     return rows.select(
         F.lit(resource).alias("resource"),
         "source",

@@ -6,9 +6,10 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.log import Log
@@ -18,10 +19,6 @@ from kaspr_delta.engine.rows.local_rows import LocalRows, last_of_each_key
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.layout import state_ref
 from kaspr_delta.storage.tables import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 _NOTHING = BatchReport(0, 0, 0, 0, 0, 0.0)
 

@@ -6,9 +6,10 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.counters import BatchTiming, counter, failed_natively
@@ -22,9 +23,6 @@ from kaspr_delta.engine.rows.local_rows import bytes_on_driver
 from kaspr_delta.engine.rows.planning import plan_for
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.tables import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.batch.checkpoint import FIRST, BatchId, Start, new_checkpoint
 from kaspr_delta.engine.batch.decision import LoggedBatch
@@ -18,10 +19,6 @@ from kaspr_delta.engine.rows.local_rows import LocalRows, union_all
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.tables import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 # The rows with a start that have the number of the newest one. ``Log.read_end`` ignores those of older checkpoints.
 _NEWEST_START = (

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, Start
@@ -17,9 +19,6 @@ from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.source_errors import is_gap, why_the_feed_ends
 from kaspr_delta.errors import KasprError, RebuildNeededError, SetupError
 from kaspr_delta.plan.definition.state_definitions import rebuild_needed
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta.engine.batch.checkpoint import FIRST, BatchId, Start
 from kaspr_delta.engine.batch.counters import work
@@ -19,11 +22,6 @@ from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.state_definitions import definition_of
 from kaspr_delta.storage.tables import Merged, Tables
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-
 
 Fold: TypeAlias = Callable[[], Merged | None]
 """Brings a table or a topic up to a batch; may return the cost."""

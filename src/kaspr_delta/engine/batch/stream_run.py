@@ -6,7 +6,10 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start, checkpoints_of
@@ -17,10 +20,6 @@ from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.source_errors import TABLE_REPLACED
 from kaspr_delta.engine.rows.planning import runs_here
 from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 
 @dataclass

@@ -7,17 +7,15 @@ batch as folded, recovery looks in the topic's table whether the append was made
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from pyspark.sql import DataFrame, SparkSession
+
+from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.topics import append_to_topic
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.storage.tables import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from kaspr_delta.engine.batch.checkpoint import BatchId
 
 _RECORDS, _NOTHING = "records", "nothing"
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pyspark.sql import SparkSession
 
+from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.storage.layout import TOPIC, TOPICS
 from kaspr_delta.storage.system_tables import arrow_rows
 from kaspr_delta.storage.tables import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from kaspr_delta.engine.batch.checkpoint import BatchId
-    from kaspr_delta.engine.rows.rows import Rows
 
 
 def known_topics(delta: Tables, spark: SparkSession) -> set[str]:

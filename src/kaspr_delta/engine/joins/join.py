@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
+
+from pyspark.sql import DataFrame
 
 from kaspr_delta.engine.batch.decision import Folded
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.plan.definition.joins import JoinPlan
 from kaspr_delta.storage.layout import RECORDS
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 JoinPlanT = TypeVar("JoinPlanT", bound=JoinPlan)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import narwhals as nw
+from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.rows.expressions import FALSE, exists, first_of, same, text, with_problem
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
@@ -13,9 +13,6 @@ from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.rows_by_key import collected_with
 from kaspr_delta.engine.streams.selector import DUPLICATE_KEY, DUPLICATES
 from kaspr_delta.plan.definition.joins import JoinType
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def side_rows(

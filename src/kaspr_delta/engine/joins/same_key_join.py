@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
+from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.joins.results import (
@@ -31,9 +32,6 @@ from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.rows_by_key import stored_rows
 from kaspr_delta.plan.definition.joins import SameKeyJoinPlan
 from kaspr_delta.storage.layout import PAIR
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 class SameKeyJoin(TableJoin[SameKeyJoinPlan]):

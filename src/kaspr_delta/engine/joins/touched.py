@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import narwhals as nw
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from kaspr_delta.engine.rows.expressions import TRUE, exists, first_of, text, with_problem
 from kaspr_delta.engine.rows.local_rows import rows_within, small_together
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.limits import Limits
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 NULL_KEY = "null key"
 NOT_CANONICAL = "key is not canonical JSON text"

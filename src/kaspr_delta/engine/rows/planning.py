@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.rows.local_rows import are_few
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.limits import Limits
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"

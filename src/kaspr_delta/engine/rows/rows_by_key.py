@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within, union_all
 from kaspr_delta.engine.rows.planning import plan_for
@@ -15,9 +16,6 @@ from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.spark.look_up import having
 from kaspr_delta.storage.tables import Tables, Texts
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 Keys: TypeAlias = "Collection[str] | Rows | None"
 """The keys of rows to look up: known texts, rows with a column ``key``, or None for all rows."""

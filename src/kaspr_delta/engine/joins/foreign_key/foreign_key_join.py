@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.deferred_state import newest_states
@@ -40,9 +41,6 @@ from kaspr_delta.plan.definition.typed_joins import foreign_key_types
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import SUBSCRIPTIONS
 from kaspr_delta.storage.tables import Merged, Upsert
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS: tuple[str, ...] = tuple(arrow_schema(SUBSCRIPTIONS.columns).names)
 """The columns of a subscription: its left key first, then fk, left_hash and emitted."""

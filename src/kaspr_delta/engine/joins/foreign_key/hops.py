@@ -8,9 +8,9 @@ key affects its subscribers (``triggered_by_right``). ``send`` finds the foreign
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import narwhals as nw
+from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
@@ -23,9 +23,6 @@ from kaspr_delta.engine.rows.rows_by_key import few_keys
 from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.storage.layout import PROBLEM
 from kaspr_delta.storage.tables import Commit
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def left_context(subscriptions: Rows, touched: Touched, left: KeyedTable, pinned: Commit) -> Rows:
