@@ -6,12 +6,10 @@ emitted rows. So it does not matter how often a row changed between two batches,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -20,15 +18,13 @@ from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.decision import Decision, SourceTable
 from kaspr_delta.engine.batch.resource import Fold, Found, kinds_of
+from kaspr_delta.engine.joins.selected_keys import SelectKeys
 from kaspr_delta.engine.joins.touched import touched_keys
 from kaspr_delta.engine.rows.expressions import text
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.engine.rows.rows_by_key import few_keys
-from kaspr_delta.engine.streams.selector import Selected, Selector, duplicates, problem, with_selected
-from kaspr_delta.errors import SerializationError
-from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import PROBLEM
 from kaspr_delta.storage.tables import Upsert
 
@@ -40,33 +36,6 @@ _GROUPED = (
     "key STRING, changed_at TIMESTAMP, value STRING, timestamp TIMESTAMP, duplicate_count BIGINT, old_grp STRING,"
     f" old_value STRING, grp STRING, problem {PROBLEM}"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRows:
-    """Adds to each row of a table its group (``grp``; NULL: none) and ``problem``."""
-
-    function: Selector | None
-    table: TableText
-    groups: TableText
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            rows = zip(*(batch.column(name).to_pylist() for name in ("key", "value", "duplicate_count")), strict=True)
-            yield with_selected(batch, "grp", [self._group(*row) for row in rows])
-
-    def _group(self, key: str, value: str | None, copies: int | None) -> Selected:
-        if value is None:
-            return Selected(None)
-        try:
-            row, row_key = self.table.value_object(value), self.table.event_key(key)
-            if self.function is None:
-                group, failure = Selected(self.groups.key(row_key))
-            else:
-                group, failure = self.function(row, row_key, value)
-        except SerializationError as error:
-            return Selected(None, problem("value cannot be read", str(error), value))
-        return Selected(group, failure or duplicates(copies, value))
 
 
 class TableAggregation(Aggregation):
@@ -148,7 +117,7 @@ class TableAggregation(Aggregation):
             "key", F.col("grp").alias("old_grp"), F.col("value").alias("old_value")
         )
         found = keys.df.join(texts.df, "key", "left").join(known, "key", "left").select(*_COLUMNS)
-        group = GroupRows(self.grouping, self.origin.text, self.table.text)
+        group = SelectKeys("grp", self.origin.text, self.grouping, self.table.text, checked=True)
         return keys.made(found).map(group, _GROUPED)
 
     def _emptied(self, folded: DataFrame, grouped: DataFrame) -> list[DataFrame]:

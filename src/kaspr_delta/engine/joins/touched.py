@@ -19,8 +19,7 @@ from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.limits import Limits
 
-NULL_KEY = "null key"
-NOT_CANONICAL = "key is not canonical JSON text"
+NULL_KEY, NOT_CANONICAL = "null key", "key is not canonical JSON text"
 HOW_TO_WRITE_KEYS = 'write keys as canonical JSON text: text in quotes ("P100"), objects sorted'
 
 
@@ -59,13 +58,15 @@ class CheckKeys:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             sides, keys = batch.column("side").to_pylist(), batch.column("key").to_pylist()
-            reasons = [self._reason(side, key) for side, key in zip(sides, keys, strict=True)]
+            reasons = [why_no_key(self.texts[side], key) for side, key in zip(sides, keys, strict=True)]
             yield batch.append_column("reason", pa.array(reasons, pa.string()))
 
-    def _reason(self, side: str, key: str | None) -> str | None:
-        if key is None:
-            return NULL_KEY
-        return None if self.texts[side].is_key(key) else NOT_CANONICAL
+
+def why_no_key(text: TableText, key: str | None) -> str | None:
+    """The reason why a key of a table cannot be joined; None if it can."""
+    if key is None:
+        return NULL_KEY
+    return None if text.is_key(key) else NOT_CANONICAL
 
 
 def _refused(keys: Rows) -> Rows:

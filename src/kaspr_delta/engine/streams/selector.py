@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
-from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.call import asked_for, call_with
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure, pass_on_interruption
@@ -93,10 +90,3 @@ def duplicates(copies: int | None, value: str | None) -> Problem | None:
     if copies is None or copies == 1:
         return None
     return problem(DUPLICATE_KEY, f"{copies} rows have this key{DUPLICATES}", value)
-
-
-def with_selected(rows: pa.RecordBatch, name: str, selected: Sequence[Selected]) -> pa.RecordBatch:
-    """Return the rows with two more columns: the keys, under ``name``, and ``problem``."""
-    keys = pa.array([one.key for one in selected], pa.string())
-    problems = pa.array([one.problem for one in selected], ARROW_PROBLEM)
-    return pa.RecordBatch.from_arrays([*rows.columns, keys, problems], [*rows.schema.names, name, "problem"])

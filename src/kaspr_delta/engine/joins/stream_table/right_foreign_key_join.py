@@ -5,12 +5,11 @@ The counterpart of KIP-213's subscriptions is an index of the table's foreign ke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -18,14 +17,14 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Fold, Found, kinds_of
+from kaspr_delta.engine.joins.selected_keys import SelectKeys
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
-from kaspr_delta.engine.joins.touched import HOW_TO_WRITE_KEYS, NOT_CANONICAL, NULL_KEY
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.engine.rows.rows_by_key import few_keys
 from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
-from kaspr_delta.engine.streams.selector import Selected, Selector, problem, with_selected
+from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.engine.streams.table_versions import (
     by_key,
     changed_rows,
@@ -34,9 +33,7 @@ from kaspr_delta.engine.streams.table_versions import (
     seen,
     stream_time_in,
 )
-from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.joins import RightForeignKeyJoinPlan
-from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import PROBLEM
 from kaspr_delta.storage.tables import Upsert
 
@@ -49,31 +46,6 @@ _REFERRING = (
 _OF_EITHER = (
     "left STRING, right STRING, partition INT, `offset` BIGINT, `row` STRING, id STRING, look_up STRING, live BOOLEAN"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ReferTo:
-    """Adds to rows of a table the key they refer to, ``fk``, as the stream spells its keys, and ``problem``."""
-
-    extractor: Selector
-    table: TableText
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
-            found = [self._refers_to(key, value) for key, value in zip(keys, values, strict=True)]
-            yield with_selected(batch, "fk", found)
-
-    def _refers_to(self, key: str | None, value: str | None) -> Selected:
-        if value is None:
-            return Selected(None)
-        if key is None or not self.table.is_key(key):
-            return Selected(None, problem(NULL_KEY if key is None else NOT_CANONICAL, HOW_TO_WRITE_KEYS, value))
-        try:
-            row, row_key = self.table.value_object(value), self.table.event_key(key)
-        except SerializationError as error:
-            return Selected(None, problem("value cannot be read", str(error), value))
-        return self.extractor(row, row_key, value)
 
 
 class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
@@ -136,7 +108,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
 
     def _referring(self, versions: Rows) -> Rows:
         extractor = Selector(self.plan.extractor, self.left.text, "rightExtractor", "foreign key", self.event_timeout)
-        return versions.map(ReferTo(extractor, self.right.text), _REFERRING)
+        return versions.map(SelectKeys("fk", self.right.text, extractor, self.left.text), _REFERRING)
 
     def _rows_met(
         self, records: Rows, changed: Rows, index: DataFrame, before: StreamTableState, version: int
