@@ -17,22 +17,13 @@ from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.plan.definition.resources import Serializers, TopicInput
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.aggregation import Operation
+from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import AGGREGATED, AGGREGATION, PROBLEM
 from tests.unit.engine.agent.agents import HERE, JSON, code
 
-MOMENT = pa.timestamp("us", "UTC")
-COLUMNS = pa.schema(
-    [
-        ("grp", pa.string()),
-        ("window_start", MOMENT),
-        ("op", pa.string()),
-        ("value", pa.string()),
-        ("timestamp", MOMENT),
-        ("stream", pa.string()),
-        ("source", pa.string()),
-        ("id", pa.string()),
-        ("last", pa.bool_()),
-    ]
+COLUMNS = arrow_schema(
+    "grp STRING, window_start TIMESTAMP, op STRING, value STRING, timestamp TIMESTAMP, stream STRING, source STRING,"
+    " id STRING, last BOOLEAN"
 )
 SUM: dict[str, Any] = {
     "initializer": "def zero(): return 0",
@@ -117,42 +108,37 @@ def test_the_columns_of_the_fold_are_declared_and_columns_of_the_log() -> None:
     assert set(names(AGGREGATED)) <= set(names(AGGREGATION.columns))
 
 
-class TestKinds:
-    def test_a_count_counts_every_value(self) -> None:
-        assert written(groups("count"), add(), add(None), add("1")) == {'"g"': "3"}
+MOST = {"adder": "def most(one, other): return max(one, other)"}
+FICKLE = {"adder": "def f(one, other): return None if one == other else other"}
 
-    def test_a_count_continues_from_the_held_value(self) -> None:
-        assert written(groups("count"), change("held", "41"), add()) == {'"g"': "42"}
 
-    def test_a_count_subtracts_a_removed_row(self) -> None:
-        assert written(groups("count"), change("held", "1"), row("subtract", "{}")) == {'"g"': "0"}
+@pytest.mark.parametrize(
+    ("kind", "functions", "changes", "total"),
+    [
+        ("count", {}, [add(), add(None), add("1")], "3"),
+        ("count", {}, [change("held", "41"), add()], "42"),
+        ("count", {}, [change("held", "1"), row("subtract", "{}")], "0"),
+        ("toTable", {}, [change("held", "1"), add("3"), add("2")], "2"),
+        ("toTable", {}, [change("held", "1"), add("3"), add(None)], None),
+        ("reduce", MOST, [add("3"), add("5"), add("4")], "5"),
+        ("reduce", MOST, [change("held", "9"), add("4")], "9"),
+        # A group whose adder returned None begins anew.
+        ("reduce", FICKLE, [add("1"), add("1")], None),
+        ("reduce", FICKLE, [add("1"), add("1"), add("7")], "7"),
+        ("aggregate", SUM, [add('{"n":3}'), add('{"n":4}')], "7"),
+        # Over rows their old values are subtracted.
+        ("aggregate", SUM, [change("held", "7"), row("subtract", '{"n":3}', last=False), row("add", '{"n":5}')], "9"),
+    ],
+)
+def test_a_group_has_the_total_of_its_kind(
+    kind: Operation, functions: dict[str, str], changes: list[Change], total: str | None
+) -> None:
+    assert written(groups(kind, **functions), *changes) == {'"g"': total}
 
-    def test_to_table_keeps_the_last_value(self) -> None:
-        assert written(groups("toTable"), change("held", "1"), add("3"), add("2")) == {'"g"': "2"}
 
-    def test_to_table_deletes_the_row_for_a_null_value(self) -> None:
-        assert written(groups("toTable"), change("held", "1"), add("3"), add(None)) == {'"g"': None}
-
-    def test_reduce_begins_with_the_first_value(self) -> None:
-        greatest = groups("reduce", adder="def most(one, other): return max(one, other)")
-        assert written(greatest, add("3"), add("5"), add("4")) == {'"g"': "5"}
-        assert written(greatest, change("held", "9"), add("4")) == {'"g"': "9"}
-
-    def test_a_group_whose_adder_returned_none_begins_anew(self) -> None:
-        fickle = groups("reduce", adder="def f(one, other): return None if one == other else other")
-        assert written(fickle, add("1"), add("1")) == {'"g"': None}
-        assert written(fickle, add("1"), add("1"), add("7")) == {'"g"': "7"}
-
-    def test_aggregate_begins_with_its_initializer(self) -> None:
-        assert written(groups("aggregate", **SUM), add('{"n":3}'), add('{"n":4}')) == {'"g"': "7"}
-
-    def test_aggregate_over_rows_subtracts_their_old_values(self) -> None:
-        changes = change("held", "7"), row("subtract", '{"n":3}', last=False), row("add", '{"n":5}')
-        assert written(groups("aggregate", **SUM), *changes) == {'"g"': "9"}
-
-    def test_bytes_are_folded_as_bytes(self) -> None:
-        joined = groups("reduce", serializers=Serializers("json", "raw"), adder="def f(one, other): return one + other")
-        assert written(joined, change("held", "YQ=="), add("Yg==")) == {'"g"': "YWI="}
+def test_bytes_are_folded_as_bytes() -> None:
+    joined = groups("reduce", serializers=Serializers("json", "raw"), adder="def f(one, other): return one + other")
+    assert written(joined, change("held", "YQ=="), add("Yg==")) == {'"g"': "YWI="}
 
 
 class TestGroups:
@@ -181,25 +167,21 @@ class TestGroups:
         assert made.stream == "in/1"
 
 
-class TestTimes:
-    def test_a_group_has_the_greatest_time_of_its_values(self) -> None:
-        (made,) = fold(groups("count"), change("held", "1", timestamp=5), add(timestamp=9), add(timestamp=7))
-        assert made.timestamp == at(9)
-        (made,) = fold(groups("count"), change("held", "1", timestamp=10), add(timestamp=9))
-        assert made.timestamp == at(10)
-
-    def test_a_to_table_row_has_the_time_of_the_last_record(self) -> None:
-        (made,) = fold(groups("toTable"), change("held", "1", timestamp=10), add("2", timestamp=3))
-        assert made.timestamp == at(3)
-
-    def test_times_before_1970_are_kept(self) -> None:
-        (made,) = fold(groups("count"), add(timestamp=-5, window_start=-60_000))
-        assert (made.timestamp, made.window_start) == (at(-5), at(-60_000))
-
-    def test_a_failed_value_does_not_move_the_time_of_its_group(self) -> None:
-        made = fold(groups("aggregate", **SUM), add('{"n":3}', timestamp=5), add("{}", timestamp=9))
-        assert of("write", made)[0].timestamp == at(5)
-        assert of("failed", made)[0].timestamp == at(9)
+@pytest.mark.parametrize(
+    ("folding", "changes", "time"),
+    [
+        (groups("count"), [change("held", "1", timestamp=5), add(timestamp=9), add(timestamp=7)], 9),
+        (groups("count"), [change("held", "1", timestamp=10), add(timestamp=9)], 10),
+        (groups("toTable"), [change("held", "1", timestamp=10), add("2", timestamp=3)], 3),  # that of the last record
+        (groups("count"), [add(timestamp=-5, window_start=-60_000)], -5),  # before 1970
+        (groups("aggregate", **SUM), [add('{"n":3}', timestamp=5), add("{}", timestamp=9)], 5),  # the second one fails
+    ],
+)
+def test_a_group_has_the_greatest_time_of_its_values(folding: FoldGroups, changes: list[Change], time: int) -> None:
+    made = fold(folding, *changes)
+    assert [one.timestamp for one in of("write", made)] == [at(time)]
+    assert {one.timestamp for one in of("failed", made)} <= {at(9)}
+    assert {one.window_start for one in of("write", made)} == {changes[0].window_start}
 
 
 class TestFailures:
@@ -218,34 +200,32 @@ class TestFailures:
         assert failed.problem["value"] == '{"at":9}'
         assert "IndexError" in (failed.problem["detail"] or "")
 
-    def test_a_group_with_only_failed_values_is_not_written(self) -> None:
-        made = fold(groups("aggregate", **SUM), change("held", "7"), add("{}"))
-        assert of("write", made) == []
-
-    def test_a_failing_initializer_fails_the_value(self) -> None:
-        assert reason(fold(groups("aggregate", **(SUM | {"initializer": "def zero(): return 1 / 0"})), add())) == (
-            "aggregation failed"
-        )
-
-    def test_a_total_that_cannot_be_stored_is_a_failure_and_not_written(self) -> None:
-        made = fold(groups("reduce", adder="def f(one, other): return object()"), change("held", "1"), add("2"))
-        assert reason(made) == "value cannot be used"
-        assert of("write", made) == []
-
     def test_a_held_total_that_is_not_json_is_a_failure_and_not_overwritten(self) -> None:
         changes = change("held", "no JSON", grp="a"), add('{"n":3}', grp="a"), add('{"n":3}', grp="b")
         made = fold(groups("aggregate", **SUM), *changes)
         assert reason(made) == "value cannot be used"
         assert {one.key: one.value for one in of("write", made)} == {"b": "3"}
 
-    def test_a_function_that_never_ends_is_stopped(self) -> None:
-        endless = groups("reduce", timeout=0.1, adder="def f(one, other):\n    while True:\n        pass")
-        assert reason(fold(endless, change("held", "1"), add("2"))) == "aggregation failed"
-
-    @pytest.mark.parametrize("error", ["SystemExit", "KeyboardInterrupt", "GeneratorExit"])
-    def test_a_function_that_exits_fails_its_value(self, error: str) -> None:
-        made = fold(groups("reduce", adder=f"def f(one, other): raise {error}"), change("held", "1"), add("2"))
-        assert reason(made) == "aggregation failed"
+    @pytest.mark.parametrize(
+        ("kind", "functions", "why"),
+        [
+            ("aggregate", SUM, "aggregation failed"),
+            ("aggregate", SUM | {"initializer": "def zero(): return 1 / 0"}, "aggregation failed"),
+            ("reduce", {"adder": "def f(one, other): return object()"}, "value cannot be used"),
+            ("reduce", {"adder": "def f(one, other):\n    while True:\n        pass"}, "aggregation failed"),
+            *(
+                ("reduce", {"adder": f"def f(one, other): raise {error}"}, "aggregation failed")
+                for error in ("SystemExit", "KeyboardInterrupt", "GeneratorExit")
+            ),
+        ],
+    )
+    def test_a_group_with_only_failed_values_is_not_written(
+        self, kind: Operation, functions: dict[str, str], why: str
+    ) -> None:
+        held = [] if "1 / 0" in functions.get("initializer", "") else [change("held", "7")]
+        made = fold(groups(kind, timeout=0.1, **functions), *held, add("{}"))
+        assert reason(made) == why
+        assert of("write", made) == []
 
 
 class TestTotals:
@@ -272,35 +252,29 @@ class TestTotals:
         assert written(folding, add('{"n":1}'), add('{"n":2}'), add('{"n":3}')) == {'"g"': '{"n":3}'}
 
 
-class TestContributions:
-    def contributions(self, *changes: Change, **functions: str) -> list[tuple[Any, ...]]:
-        made = fold(groups("aggregate", **(SUM | functions)), *changes)
-        return [(one.key, one.grp, one.value, one.live) for one in of("contribution", made)]
+@pytest.mark.parametrize(
+    ("changes", "contributions"),
+    [
+        ([add('{"n":1}')], []),  # a record of a stream
+        ([row("add", '{"n":1}')], [('{"n":1}', True)]),
+        ([change("held", "1"), row("subtract", '{"n":1}', last=False), row("add", '{"n":2}')], [('{"n":2}', True)]),
+        ([change("held", "1"), row("subtract", '{"n":1}')], [('{"n":1}', False)]),  # a deleted row
+        # A row that could not be added contributes nothing; one that could not be subtracted still contributes.
+        ([change("held", "1"), row("subtract", '{"n":1}', last=False), row("add", "{}")], [("{}", False)]),
+        ([change("held", "1"), row("subtract", "{}")], []),
+    ],
+)
+def test_a_row_contributes_what_was_added_and_not_subtracted(
+    changes: list[Change], contributions: list[tuple[str, bool]]
+) -> None:
+    made = of("contribution", fold(groups("aggregate", **SUM), *changes))
+    assert [(one.value, one.live) for one in made] == contributions
+    assert {(one.key, one.grp) for one in made} <= {('"r"', '"g"')}
 
-    def test_no_contribution_is_kept_for_a_stream_record(self) -> None:
-        assert self.contributions(add('{"n":1}')) == []
 
-    def test_a_row_contributes_its_value(self) -> None:
-        assert self.contributions(row("add", '{"n":1}')) == [('"r"', '"g"', '{"n":1}', True)]
-
-    def test_a_changed_row_contributes_its_new_value(self) -> None:
-        changes = change("held", "1"), row("subtract", '{"n":1}', last=False), row("add", '{"n":2}')
-        assert self.contributions(*changes) == [('"r"', '"g"', '{"n":2}', True)]
-
-    def test_a_deleted_row_ends_its_contribution(self) -> None:
-        assert self.contributions(change("held", "1"), row("subtract", '{"n":1}')) == [('"r"', '"g"', '{"n":1}', False)]
-
-    def test_a_row_that_could_not_be_added_contributes_nothing(self) -> None:
-        changes = change("held", "1"), row("subtract", '{"n":1}', last=False), row("add", "{}")
-        assert self.contributions(*changes) == [('"r"', '"g"', "{}", False)]
-
-    def test_a_row_that_could_not_be_subtracted_still_contributes(self) -> None:
-        failing = {"subtractor": "def take(total, value): return total / 0"}
-        assert self.contributions(change("held", "1"), row("subtract", '{"n":1}'), **failing) == []
-
-    def test_the_dead_letter_of_a_row_has_its_key(self) -> None:
-        (failed,) = of("failed", fold(groups("aggregate", **SUM), row("add", "{}", '"r"')))
-        assert failed.key == '"r"'
+def test_the_dead_letter_of_a_row_has_its_key() -> None:
+    (failed,) = of("failed", fold(groups("aggregate", **SUM), row("add", "{}", '"r"')))
+    assert failed.key == '"r"'
 
 
 class TestMadeFromATable:
