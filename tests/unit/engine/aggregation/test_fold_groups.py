@@ -131,7 +131,7 @@ FICKLE = {"adder": "def f(one, other): return None if one == other else other"}
     ],
 )
 def test_a_group_has_the_total_of_its_kind(
-    kind: Operation, functions: dict[str, str], changes: list[Change], total: str | None
+    kind: Operation, functions: dict[str, Any], changes: list[Change], total: str | None
 ) -> None:
     assert written(groups(kind, **functions), *changes) == {'"g"': total}
 
@@ -220,7 +220,7 @@ class TestFailures:
         ],
     )
     def test_a_group_with_only_failed_values_is_not_written(
-        self, kind: Operation, functions: dict[str, str], why: str
+        self, kind: Operation, functions: dict[str, Any], why: str
     ) -> None:
         held = [] if "1 / 0" in functions.get("initializer", "") else [change("held", "7")]
         made = fold(groups(kind, timeout=0.1, **functions), *held, add("{}"))

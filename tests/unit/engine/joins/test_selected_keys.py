@@ -53,7 +53,7 @@ def selected(
     ],
 )
 def test_a_row_has_the_key_that_the_function_returns(
-    function: str | None, row: Rows, serializers: dict[str, Serializers], key: str | None
+    function: str | None, row: Rows, serializers: dict[str, Any], key: str | None
 ) -> None:
     assert selected(function, row, **serializers) == [(key, None)]
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
@@ -8,32 +8,17 @@ import pytest
 
 from kaspr_delta.engine.rows.expressions import exists, first_of, later, same, text, with_problem
 from kaspr_delta.engine.rows.local_rows import LocalRows, are_few, union_all
-from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.limits import Limits
-from tests.slices import as_slice_of_larger_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-NO_SPARK = cast("SparkSession", None)
+from tests.slices import NO_SPARK, as_slice_of_larger_table, listed
 
 
 def rows(**columns: Any) -> LocalRows:
     return LocalRows(NO_SPARK, as_slice_of_larger_table(pa.table(columns)))
 
 
-def listed(found: Rows) -> list[dict[str, Any]]:
-    assert isinstance(found, LocalRows)
-    values: list[dict[str, Any]] = found.table.to_pylist()
-    return values
-
-
-def test_rows_are_counted_without_spark() -> None:
+def test_rows_are_counted_without_spark_and_no_rows_without_columns() -> None:
     counted = rows(kind=["a", "b", "a"], target=["x", "x", "x"]).count_by("kind", "target")
     assert counted == {("a", "x"): 2, ("b", "x"): 1}
-
-
-def test_count_by_of_no_rows_needs_no_column() -> None:
     assert rows(key=pa.array([], pa.string())).count_by("kind") == {}
 
 

@@ -14,6 +14,7 @@ from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.arrow_types import arrow_schema
 
 JSON = TableText(Serializers("json", "json"))
 EXTRACTORS = {
@@ -26,14 +27,7 @@ EXTRACTORS = {
     "with_default": "def with_default(order, other=1): return order['p'], other",
 }
 LEFT = st.sampled_from([None, '{"p":"P1"}', '{"p":1}', '{"p":null}', "{}", "[1]", "null", "no json", '{"p":1e999}'])
-SCHEMA = pa.schema(
-    [
-        ("key", pa.string()),
-        ("left", pa.string()),
-        ("left_hash", pa.string()),
-        ("unchanged", pa.bool_()),
-    ]
-)
+SCHEMA = arrow_schema("key STRING, left STRING, left_hash STRING, unchanged BOOLEAN")
 
 
 def extract(name: str, timeout: float = 300.0) -> ExtractForeignKeys:
@@ -41,21 +35,14 @@ def extract(name: str, timeout: float = 300.0) -> ExtractForeignKeys:
     return ExtractForeignKeys(selector, JSON)
 
 
-@st.composite
-def batches(draw: st.DrawFn) -> pa.RecordBatch:
-    rows = []
-    for number in range(draw(st.integers(0, 6))):
-        left = draw(LEFT)
-        new = None if left is None else f"hash of {left}"
-        rows.append(
-            {
-                "key": f'"k{number}"',
-                "left": left,
-                "left_hash": new,
-                "unchanged": draw(st.booleans()),
-            }
-        )
-    return pa.RecordBatch.from_pylist(rows, SCHEMA)
+def batch_of(*rows: tuple[str | None, bool]) -> pa.RecordBatch:
+    """Left rows, and whether they are unchanged. The hash of a row is its text."""
+    named = [(f'"k{number}"', left, left, unchanged) for number, (left, unchanged) in enumerate(rows)]
+    return pa.RecordBatch.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in named], SCHEMA)
+
+
+def batches() -> st.SearchStrategy[pa.RecordBatch]:
+    return st.lists(st.tuples(LEFT, st.booleans()), max_size=6).map(lambda rows: batch_of(*rows))
 
 
 @given(batch=batches(), name=st.sampled_from(sorted(EXTRACTORS)))
@@ -68,11 +55,7 @@ def test_extraction_of_a_batch_equals_extraction_row_by_row(batch: pa.RecordBatc
     assert found.to_pylist() == expected.to_pylist()
 
 
-def usual(count: int) -> pa.RecordBatch:
-    rows: list[dict[str, Any]] = [
-        {"key": f'"k{n}"', "left": f'{{"p":"P{n}"}}', "left_hash": "h", "unchanged": False} for n in range(count)
-    ]
-    return pa.RecordBatch.from_pylist(rows, SCHEMA)
+USUAL = [(f'{{"p":"P{number}"}}', False) for number in range(3)]
 
 
 @pytest.fixture
@@ -89,24 +72,27 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_a_slice_of_rows_keeps_its_texts() -> None:
-    rows = usual(4)
-    (found,) = extract("of_value")([rows.slice(2)])
-    assert found.select(rows.schema.names).to_pylist() == rows.to_pylist()[2:]
-
-
-def test_usual_rows_are_extracted_together(calls: list[str]) -> None:
-    (found,) = extract("of_value")([usual(3)])
-    assert found["fk"].to_pylist() == ['"P0"', '"P1"', '"P2"']
-    assert calls == []
-
-
-def test_if_a_row_fails_all_rows_are_extracted_one_by_one(calls: list[str]) -> None:
-    batch = pa.RecordBatch.from_pylist([*usual(2).to_pylist(), {**usual(1).to_pylist()[0], "left": "{}"}], SCHEMA)
-    (found,) = extract("of_value")([batch])
-    assert found["fk"].to_pylist() == ['"P0"', '"P1"', None]
-    assert [one is None or one["reason"] for one in found["problem"].to_pylist()] == [True, True, "extractor failed"]
-    assert len(calls) == 3
+@pytest.mark.parametrize(
+    ("rows", "fks", "reasons", "single"),
+    [
+        # Usual rows are extracted together, and all rows one by one if any of them fails.
+        (USUAL, ['"P0"', '"P1"', '"P2"'], [None] * 3, 0),
+        ([*USUAL[:2], ("{}", False)], ['"P0"', '"P1"', None], [None, None, "extractor failed"], 3),
+        # Unchanged rows are not extracted.
+        ([("no json", True)] * 2, [None] * 2, [None] * 2, 0),
+        # A row that cannot be read counts as deleted.
+        ([USUAL[0], ("no json", False)], ['"P0"', None], [None, "value cannot be read"], 2),
+    ],
+)
+def test_rows_are_extracted_together_unless_one_fails(
+    calls: list[str], rows: list[Any], fks: list[Any], reasons: list[Any], single: int
+) -> None:
+    (found,) = extract("of_value")([batch_of(("{}", False), *rows).slice(1)])  # a slice keeps its texts
+    unreadable = [reason == "value cannot be read" for reason in reasons]
+    lefts = [None if gone else left for (left, _), gone in zip(rows, unreadable, strict=True)]
+    assert (found["fk"].to_pylist(), found["left"].to_pylist(), found["left_hash"].to_pylist()) == (fks, lefts, lefts)
+    assert [one and one["reason"] for one in found["problem"].to_pylist()] == reasons
+    assert len(calls) == single
 
 
 @given(batch=batches(), name=st.sampled_from(sorted(EXTRACTORS)))
@@ -117,17 +103,3 @@ def test_rows_without_the_column_unchanged_are_all_extracted(batch: pa.RecordBat
     (found,) = extract(name)([batch.select(given_columns)])
     assert found.schema.names == [*given_columns, "fk", "problem"]
     assert found.to_pylist() == expected.select(found.schema.names).to_pylist()
-
-
-def test_unchanged_rows_are_not_extracted(calls: list[str]) -> None:
-    rows = [{**row, "left": "no json", "unchanged": True} for row in usual(2).to_pylist()]
-    (found,) = extract("of_value")([pa.RecordBatch.from_pylist(rows, SCHEMA)])
-    assert (found["fk"].to_pylist(), found["left"].to_pylist()) == ([None, None], ["no json", "no json"])
-    assert calls == []
-
-
-def test_a_row_that_cannot_be_read_counts_as_deleted() -> None:
-    rows = [*usual(1).to_pylist(), {**usual(2).to_pylist()[1], "left": "no json"}]
-    (found,) = extract("of_value")([pa.RecordBatch.from_pylist(rows, SCHEMA)])
-    assert (found["left"].to_pylist(), found["left_hash"].to_pylist()) == (['{"p":"P0"}', None], ["h", None])
-    assert [one and one["reason"] for one in found["problem"].to_pylist()] == [None, "value cannot be read"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,12 +19,9 @@ from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.arrow_types import arrow_schema
-from tests.slices import as_slice_of_larger_table
+from tests.slices import listed
+from tests.slices import local_rows as rows
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-NO_SPARK = cast("SparkSession", None)
 JSON = TableText(Serializers("json", "json"))
 # A left key with its subscription before this batch (old_*), and its row at the pinned version.
 CONTEXT = arrow_schema(
@@ -32,16 +29,6 @@ CONTEXT = arrow_schema(
     " left STRING, left_hash STRING, left_timestamp TIMESTAMP, duplicate_count BIGINT, left_text STRING"
 )
 PRODUCT = Snippet("def product(value): return value['product']", "product")
-
-
-def rows(schema: pa.Schema, *found: dict[str, Any]) -> LocalRows:
-    return LocalRows(NO_SPARK, as_slice_of_larger_table(pa.Table.from_pylist(list(found), schema)))
-
-
-def listed(found: Rows) -> list[dict[str, Any]]:
-    assert isinstance(found, LocalRows)
-    values: list[dict[str, Any]] = found.table.to_pylist()
-    return values
 
 
 def context(**columns: Any) -> LocalRows:
@@ -54,16 +41,17 @@ def sent(found: Rows, extractor: Snippet = PRODUCT) -> dict[str, Any]:
     return row
 
 
-def test_an_unchanged_triggered_row_is_not_extracted_again() -> None:
+@pytest.mark.parametrize(
+    ("hash_of_row", "sent_as"), [("old", ('"a"', None, False)), ("new", (None, "extractor failed", True))]
+)
+def test_a_triggered_row_is_stale_and_computed_anew_only_if_its_hash_differs(
+    hash_of_row: str, sent_as: tuple[Any, ...]
+) -> None:
     raising = Snippet("def raising(value): raise AssertionError", "raising")
-    row = sent(context(triggered_by_right=True, old_fk='"a"', old_hash="h", left="{}", left_hash="h"), raising)
-    assert (row["fk"], row["problem"]) == ('"a"', None)
-
-
-def test_a_triggered_row_with_another_hash_is_stale_and_computed_anew() -> None:
-    left = '{"product":"b"}'
-    row = sent(context(triggered_by_right=True, old_fk='"a"', old_hash="old", left=left, left_hash="new"))
-    assert (row["fk"], row["stale"]) == ('"b"', True)
+    row = sent(
+        context(triggered_by_right=True, old_fk='"a"', old_hash="old", left="{}", left_hash=hash_of_row), raising
+    )
+    assert (row["fk"], row["problem"] and row["problem"]["reason"], row["stale"]) == sent_as
 
 
 def test_a_foreign_key_that_cannot_be_written_is_a_problem() -> None:
@@ -111,14 +99,27 @@ def answered(**columns: Any) -> LocalRows:
     return rows(ANSWERED, given)
 
 
-def emission(found: Rows, join_type: JoinType) -> list[tuple[Any, ...]]:
-    return [(row["kind"], row["left"], row["right"]) for row in listed(emit(respond(found, join_type)))]
+LONELY = {"left": "l", "left_hash": "h", "fk": "a"}
+SUBSCRIBED = {"old_fk": "a", "old_hash": "h"}
 
 
-def test_an_inner_join_needs_both_rows_and_a_left_join_only_the_left() -> None:
-    lonely = answered(left="l", left_hash="h", fk="a")
-    assert emission(lonely, "inner") == [("state", None, None)]
-    assert emission(lonely, "left") == [("value", "l", None)]
+@pytest.mark.parametrize(
+    ("join_type", "row", "expected"),
+    [
+        ("inner", LONELY, [("state", None, None)]),
+        ("left", LONELY, [("value", "l", None)]),
+        # An unchanged result is not emitted again, and a tombstone needs an earlier emission.
+        ("inner", {**LONELY, **SUBSCRIBED, "right": "r", "emitted": "h:r"}, []),
+        ("left", {**SUBSCRIBED, "emitted": "h:x"}, [("tombstone", None, None)]),
+        ("inner", SUBSCRIBED, [("state", None, None)]),
+        ("left", {}, []),
+    ],
+)
+def test_new_results_lost_ones_and_changed_subscriptions_are_emitted(
+    join_type: JoinType, row: dict[str, Any], expected: list[tuple[Any, ...]]
+) -> None:
+    found = listed(emit(respond(answered(**row), join_type)))
+    assert [(row["kind"], row["left"], row["right"]) for row in found] == expected
 
 
 @pytest.mark.parametrize(
@@ -133,22 +134,6 @@ def test_a_result_has_the_greater_time_unless_only_right_triggered_it(
     found = answered(triggered_by_right=right_only, stale=stale, left="l", left_hash="h", fk="a", right="r", **times)
     (row,) = listed(respond(found, "inner"))
     assert row["result_timestamp"].timestamp() == expected
-
-
-def test_an_unchanged_result_is_not_emitted_again() -> None:
-    first = answered(left="l", left_hash="h", fk="a", right="r")
-    (row,) = listed(emit(respond(first, "inner")))
-    again = answered(left="l", left_hash="h", fk="a", right="r", old_fk="a", old_hash="h", emitted=row["emitted"])
-    assert emission(again, "inner") == []
-
-
-def test_a_tombstone_needs_an_earlier_emission() -> None:
-    gone = answered(old_fk="a", old_hash="h", emitted="h:x")
-    assert emission(gone, "left") == [("tombstone", None, None)]
-    never = answered(old_fk="a", old_hash="h")
-    assert emission(never, "inner") == [("state", None, None)]
-    unknown = answered()
-    assert emission(unknown, "left") == []
 
 
 def test_a_changed_row_without_a_result_subscribes_with_its_new_hash() -> None:

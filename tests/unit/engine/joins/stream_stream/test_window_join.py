@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kaspr_delta.engine.joins.stream_stream.batch import SIDES
 from kaspr_delta.engine.joins.stream_stream.buffer import Buffered, JoinWindow, Side
 from kaspr_delta.engine.joins.stream_stream.window_join import Joined, StreamRecord, Times, WindowJoin
 from kaspr_delta.plan.definition.joins import JoinType
@@ -22,7 +23,7 @@ from tests.oracle.case import Case, Emission, load, text
 
 RECORDED = Path(__file__).parents[4] / "oracle" / "visible"
 CASES = [case for file in sorted(RECORDED.glob("*-stream-stream-*.json")) for case in load(file)]
-SIDES: tuple[Side, ...] = ("left", "right")
+assert len(CASES) == 126, "recordings are missing"
 TYPES: tuple[JoinType, ...] = ("inner", "left", "outer")
 
 recorded = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.type}-{case.name}")
@@ -83,12 +84,11 @@ class Buffer:
             del self.rows[row_id]
         self.times = json.dumps(join.times)
         if self.tidy:
-            self.rows = {row.id: row for row in self.rows.values() if row.pending or not is_expired(join, row)}
-
-
-def is_expired(join: WindowJoin, row: Buffered) -> bool:
-    bound = join.expired(row.side)
-    return bound is not None and row.timestamp < bound
+            bounds = {side: join.expired(side) for side in SIDES}
+            for row in list(self.rows.values()):
+                bound = bounds[row.side]
+                if not row.pending and bound is not None and row.timestamp < bound:
+                    del self.rows[row.id]
 
 
 def cut(records: Sequence[StreamRecord], dice: random.Random) -> Iterator[Sequence[StreamRecord]]:
@@ -118,10 +118,6 @@ def emitted(results: Sequence[Sequence[Joined]]) -> tuple[tuple[Emission, ...], 
         return text({"left": left, "right": right})
 
     return tuple(tuple(Emission(text(one.key), value(one), one.timestamp) for one in some) for some in results)
-
-
-def test_the_recordings_have_126_cases() -> None:
-    assert len(CASES) == 126
 
 
 @recorded
@@ -193,19 +189,15 @@ def test_an_inner_join_has_every_pair_within_bounds_when_nothing_is_late(
 def test_the_buffer_holds_at_most_a_window_and_two_of_pending_rows(
     join_type: JoinType, window: JoinWindow, records: list[StreamRecord]
 ) -> None:
-    buffer = Buffer(join_type, window)
-    now, scanned = Times().stream, 0
+    buffer, scanned = Buffer(join_type, window), 0
+    size, longest = window.before + window.after + window.grace, max(window.before, window.after) + window.grace
     for record in records:
         buffer.run([record])
-        now = record.timestamp if now is None else max(now, record.timestamp)
-        if record.timestamp == now and record.key is not None and record.value is not None:
-            scanned = now
         times = Times(*json.loads(buffer.times))
-        own = {"left": times.left, "right": times.right}
-        size = window.before + window.after + window.grace
-        longest = max(window.before, window.after) + window.grace
+        if record.timestamp == times.stream and record.key is not None and record.value is not None:
+            scanned = record.timestamp
         for row in buffer.rows.values():
-            latest = own[row.side]
+            latest = times.left if row.side == "left" else times.right
             assert latest is not None
             assert row.timestamp > latest - size or (row.pending and row.timestamp >= scanned - 2 * longest)
 
