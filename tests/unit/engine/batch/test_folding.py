@@ -12,8 +12,7 @@ import pytest
 from kaspr_delta.engine.batch import folding
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.decision import Folded, LoggedBatch
-from kaspr_delta.engine.batch.deferred_state import newest_states
-from kaspr_delta.engine.batch.folding import Committed, Folding
+from kaspr_delta.engine.batch.folding import Committed, Folding, newest_states
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.batch.progress import Progress
 from kaspr_delta.engine.rows.local_rows import LocalRows

@@ -23,23 +23,19 @@ _WHOLE_KEY = rf"\A({USUAL_KEY})\z"
 _ROW_BYTES = 64
 
 
-class UsualKeys(NamedTuple):
-    """The number of rows of a table whose keys are usual and unique, and their size in bytes if it was asked for."""
+class KeyCounts(NamedTuple):
+    """The number of rows of a table, of its distinct usual keys, and of bytes: 0 unless they were asked for."""
 
     rows: int
-    size: int | None = None
+    distinct: int
+    size: int
 
     def fits(self, limits: Limits) -> bool:
         """Whether the table can be broadcast."""
-        return self.size is not None and self.size <= limits.first_load_broadcast
+        return self.size <= limits.first_load_broadcast
 
 
-def is_large(table: KeyedTable, spark: SparkSession, commit: Commit) -> bool:
-    """Whether a table has more than a few rows, which are better left to Spark's workers."""
-    return table.delta.count(spark, table.plan.delta_name, commit.version) > table.delta.limits.few.rows
-
-
-def usual_keys(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized: bool = False) -> UsualKeys | None:
+def usual_keys(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized: bool = False) -> KeyCounts | None:
     """Count the rows of a table, and their bytes if ``sized``; None if a key is not usual or not unique.
 
     Spark compares the hashes of keys: two keys with the same hash give None too, which only loses the shortcut.
@@ -48,31 +44,21 @@ def usual_keys(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized:
     counts = _counted_in_files(table, spark, commit, sized=sized) if rows <= limits.first_load_compared else None
     if counts is None:
         counts = _counted_by_hash(table, spark, commit, sized=sized, on_driver=rows <= limits.first_load_hashed)
-    if counts.distinct < counts.rows:
-        return None
-    return UsualKeys(counts.rows, counts.size if sized else None)
+    return None if counts.distinct < counts.rows else counts
 
 
-class _KeyCounts(NamedTuple):
-    """The number of rows of a table, of its distinct usual keys, and of bytes if they were asked for."""
-
-    rows: int
-    distinct: int
-    size: int
-
-
-def _counted_in_files(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized: bool) -> _KeyCounts | None:
+def _counted_in_files(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized: bool) -> KeyCounts | None:
     scan = table.scan(spark, commit)
     if scan is None or not scan.reads_files:
         return None
     usual = "CASE WHEN regexp_like(key, {pattern}) THEN key END"
     size = f"coalesce(sum(octet_length(key) + octet_length(value) + {_ROW_BYTES}), 0)" if sized else "0"
-    return _KeyCounts(*scan.aggregate(f"count(*), count(DISTINCT {usual}), {size}", pattern=_WHOLE_KEY))
+    return KeyCounts(*scan.aggregate(f"count(*), count(DISTINCT {usual}), {size}", pattern=_WHOLE_KEY))
 
 
 def _counted_by_hash(
     table: KeyedTable, spark: SparkSession, commit: Commit, *, sized: bool, on_driver: bool
-) -> _KeyCounts:
+) -> KeyCounts:
     """Count by the hashes of the usual keys, which are compared on the driver or in Spark."""
     usual = F.col("key").isNotNull() if table.has_raw_keys else F.col("key").rlike(_WHOLE_KEY)
     size = (F.octet_length("key") + F.octet_length("value") + F.lit(_ROW_BYTES)).alias("size")
@@ -82,9 +68,9 @@ def _counted_by_hash(
     if on_driver:
         found = collected(hashed)
         total = pc.sum(found["size"]).as_py() if sized else 0
-        return _KeyCounts(found.num_rows, len(found["hash"].unique().drop_null()), total or 0)
+        return KeyCounts(found.num_rows, len(found["hash"].unique().drop_null()), total or 0)
     sum_of_sizes = F.coalesce(F.sum("size"), F.lit(0)) if sized else F.lit(0)
-    return _KeyCounts(*hashed.agg(F.count("*"), F.count_distinct("hash"), sum_of_sizes).collect()[0])
+    return KeyCounts(*hashed.agg(F.count("*"), F.count_distinct("hash"), sum_of_sizes).collect()[0])
 
 
 def never_seen(commit: Commit) -> dict[str, nw.Expr]:

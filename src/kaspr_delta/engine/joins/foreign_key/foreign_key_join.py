@@ -11,10 +11,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta.engine.batch.decision import Decision
-from kaspr_delta.engine.batch.deferred_state import newest_states
+from kaspr_delta.engine.batch.folding import newest_states
 from kaspr_delta.engine.batch.resource import Fold
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
-from kaspr_delta.engine.joins.foreign_key.first_load import is_large, never_seen, usual_keys
+from kaspr_delta.engine.joins.foreign_key.first_load import never_seen, usual_keys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
 from kaspr_delta.engine.joins.foreign_key.hops import (
     emit,
@@ -114,7 +114,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
 
         None if left rows are few, or a key is not usual or not unique: then keys are recomputed like touched ones.
         """
-        if not is_large(self.left, spark, pinned.left):
+        if self.delta.count(spark, self.left.plan.delta_name, pinned.left.version) <= self.delta.limits.few.rows:
             return None
         left, right = side_by_side(
             [

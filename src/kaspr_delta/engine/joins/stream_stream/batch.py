@@ -11,8 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from kaspr_delta.engine.joins.stream_stream.buffer import Buffered, JoinWindow, Side
-from kaspr_delta.engine.joins.stream_stream.window_join import StreamRecord, Times, WindowJoin
+from kaspr_delta.engine.joins.stream_stream.window_join import (
+    Buffered,
+    JoinWindow,
+    Side,
+    StreamRecord,
+    Times,
+    WindowJoin,
+)
 from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.storage.arrow_types import arrow_schema
 

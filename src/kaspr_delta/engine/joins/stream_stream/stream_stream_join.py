@@ -22,8 +22,7 @@ from kaspr_delta.engine.batch.decision import Decision, SourceTable
 from kaspr_delta.engine.batch.resource import Fold, Found, kinds_of
 from kaspr_delta.engine.joins.join import Join
 from kaspr_delta.engine.joins.stream_stream.batch import SIDES, StreamStreamBatch
-from kaspr_delta.engine.joins.stream_stream.buffer import Buffered, JoinWindow, Side
-from kaspr_delta.engine.joins.stream_stream.window_join import StreamRecord
+from kaspr_delta.engine.joins.stream_stream.window_join import Buffered, JoinWindow, Side, StreamRecord
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.engine.streams.event import microseconds

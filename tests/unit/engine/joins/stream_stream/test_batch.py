@@ -13,8 +13,7 @@ import pytest
 
 from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.joins.stream_stream.batch import LOGGED, StreamStreamBatch, merged
-from kaspr_delta.engine.joins.stream_stream.buffer import Buffered, JoinWindow, Side
-from kaspr_delta.engine.joins.stream_stream.window_join import StreamRecord, Times
+from kaspr_delta.engine.joins.stream_stream.window_join import Buffered, JoinWindow, Side, StreamRecord, Times
 from kaspr_delta.engine.streams.event import EPOCH
 from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.storage.layout import STREAM_CHANNEL

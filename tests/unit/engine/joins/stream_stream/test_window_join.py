@@ -16,8 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaspr_delta.engine.joins.stream_stream.batch import SIDES
-from kaspr_delta.engine.joins.stream_stream.buffer import Buffered, JoinWindow, Side
-from kaspr_delta.engine.joins.stream_stream.window_join import Joined, StreamRecord, Times, WindowJoin
+from kaspr_delta.engine.joins.stream_stream.window_join import (
+    Buffered,
+    Joined,
+    JoinWindow,
+    Side,
+    StreamRecord,
+    Times,
+    WindowJoin,
+)
 from kaspr_delta.plan.definition.joins import JoinType
 from tests.oracle.case import Case, Emission, load, text
 
