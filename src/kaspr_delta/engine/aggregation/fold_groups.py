@@ -119,7 +119,6 @@ class _Group:
     changed: bool = False
 
     def folded(self, changes: Iterable[Change]) -> Iterator[Folded]:
-        """The rows of the log for all changes of the group."""
         for change in changes:
             yield from self._apply(change)
         yield from self._outcome()

@@ -45,7 +45,6 @@ class TableAggregation(Aggregation):
 
     @property
     def origin(self) -> KeyedTable:
-        """The table that this one is made from."""
         return KeyedTable(self.delta, self.application.table_or_result(str(self.plan.origin)))
 
     @property

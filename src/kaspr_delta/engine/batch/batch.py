@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,6 +48,11 @@ class BatchRunner:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "listener": None}  # the server has no listener
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """The lock of the resource's table group."""
+        return self.delta.namespace.table_group_lock(self.resource.table_group)
 
     def run(self, changes: DataFrame, number: int) -> None:
         """Run one batch of the stream, and keep the error that stops it: Spark's own has only its text."""
@@ -94,7 +99,7 @@ class BatchRunner:
         """Fold the committed batches that wait, and deferred states; with ``if_due`` only batches, when due."""
         folding = self.folding
         if folding.due if if_due else folding.waits:
-            with self.delta.namespace.table_group_lock(self.resource.table_group):
+            with self.lock:
                 self.report(folding.fold_due() if if_due else folding.fold_all(spark))
 
     def fold_unfolded(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
@@ -115,7 +120,6 @@ class BatchRunner:
             self.fold_unfolded(spark, folded_batches(self.delta, spark))
 
     def report(self, reports: Iterable[BatchReport]) -> None:
-        """Hand reports to the listener."""
         for report in reports:
             if self.listener is not None:
                 self.listener(report)
@@ -123,7 +127,7 @@ class BatchRunner:
     @contextmanager
     def _locked(self, spark: SparkSession) -> Iterator[None]:
         """Have the lock of the table group for a batch. Raises the error of the last batch, if it failed."""
-        with self.delta.namespace.table_group_lock(self.resource.table_group):
+        with self.lock:
             if self.failure is not None:
                 raise self.failure
             try:

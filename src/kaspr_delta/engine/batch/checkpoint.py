@@ -36,12 +36,10 @@ class BatchId:
 
     @property
     def next(self) -> BatchId:
-        """The batch that follows this one."""
         return BatchId(self.checkpoint, self.number + 1)
 
     @property
     def before(self) -> BatchId:
-        """The batch that this one follows."""
         return BatchId(self.checkpoint, self.number - 1)
 
     def transaction(self, purpose: str) -> Transaction:
@@ -76,7 +74,6 @@ class Start:
     tables: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Return the JSON text that the log holds."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod

@@ -80,7 +80,6 @@ class BatchTiming:
 
     @property
     def seconds(self) -> float:
-        """The duration of all steps."""
         return sum(self.milliseconds.values()) / 1_000
 
     def begin(self) -> None:

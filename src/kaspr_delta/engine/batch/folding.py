@@ -105,7 +105,6 @@ class Committed:
 
     @property
     def bytes_held(self) -> int:
-        """Its bytes on the driver."""
         return bytes_on_driver(self.rows) + (0 if self.state is None else self.state.nbytes)
 
 
@@ -138,7 +137,6 @@ class Folding:
 
     @property
     def waits(self) -> bool:
-        """Whether a batch or a state is not folded yet."""
         return bool(self.pending_batches or self.deferred.held)
 
     @property
@@ -172,7 +170,6 @@ class Folding:
         return self._fold_pending() if self.due else []
 
     def fold_all(self, spark: SparkSession) -> list[BatchReport]:
-        """Fold all waiting batches and states."""
         reports = self._fold_pending() if self.pending_batches else []
         self.deferred.fold(spark)
         return reports

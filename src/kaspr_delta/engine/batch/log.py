@@ -50,7 +50,6 @@ class BatchMetadata:
         return self.folds or self.rows_in > 0
 
     def to_json(self) -> str:
-        """Return the JSON text that the log holds."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
@@ -125,7 +124,6 @@ class Log:
         return ours if isinstance(ours, LocalRows) else self.batch(spark, batch)
 
     def batch(self, spark: SparkSession, batch: BatchId) -> Rows:
-        """The effects of one batch."""
         return self.between(spark, batch.before, batch)
 
     def between(self, spark: SparkSession, after: BatchId, upto: BatchId) -> Rows:

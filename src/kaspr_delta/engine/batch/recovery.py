@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +35,7 @@ class Recovery:
         state is that of another definition, and SetupError if it has another format.
         """
         runner = self.runner
-        with runner.delta.namespace.table_group_lock(runner.resource.table_group):
+        with runner.lock:
             # Companions may fold for this resource, in another process too: so progress is read under the lock.
             runner.fold_unfolded(spark, folded_batches(runner.delta, spark) if runner.companions else folded)
             start = runner.log.end.start
@@ -51,14 +52,12 @@ class Recovery:
     def follow_sources(self, spark: SparkSession) -> None:
         """Begin a new checkpoint if the resource now reads other sources."""
         if self.sources_changed(spark):
-            with self.runner.delta.namespace.table_group_lock(self.runner.resource.table_group):
-                self._resume(spark)
+            with self._resumed(spark):
                 self._begin(spark)
 
     def rebuild(self, spark: SparkSession) -> None:
         """Make the state anew from the current tables. Differences are emitted, in one commit."""
-        with self.runner.delta.namespace.table_group_lock(self.runner.resource.table_group):
-            self._resume(spark)
+        with self._resumed(spark):
             self._begin(spark, again=True)
 
     def fill_gap(self, spark: SparkSession, error: Exception) -> bool:
@@ -74,8 +73,7 @@ class Recovery:
             runner.failure = None
             self.rebuild(spark)
             return True
-        with runner.delta.namespace.table_group_lock(runner.resource.table_group):
-            self._resume(spark)
+        with self._resumed(spark):
             timing = BatchTiming()
             caught_up = runner.resource.catch_up(spark, runner.log.end.metadata.state)
             if caught_up is None:
@@ -90,8 +88,12 @@ class Recovery:
         reason = why_the_feed_ends(error)
         return error if reason is None else cannot_go_on(self.runner.resource, reason)
 
-    def _resume(self, spark: SparkSession) -> None:
-        self.runner.fold_unfolded(spark, folded_batches(self.runner.delta, spark))
+    @contextmanager
+    def _resumed(self, spark: SparkSession) -> Iterator[None]:
+        """Have the lock of the table group, with all committed batches folded."""
+        with self.runner.lock:
+            self.runner.fold_unfolded(spark, folded_batches(self.runner.delta, spark))
+            yield
 
     def _begin(self, spark: SparkSession, *, again: bool = False) -> None:
         """Begin a new checkpoint: the same steps as in a batch, over all rows.

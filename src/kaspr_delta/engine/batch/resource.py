@@ -64,12 +64,10 @@ class Resource(Generic[PlanT]):
 
     @property
     def ref(self) -> ResourceRef:
-        """The resource's name."""
         return self.plan.ref
 
     @property
     def log_table(self) -> str:
-        """The Delta table of its log."""
         return self.plan.log
 
     @property
@@ -200,10 +198,6 @@ class Resource(Generic[PlanT]):
         """The failed rows of a batch as dead letters: columns source, key, value, problem, timestamp, batch."""
         raise NotImplementedError
 
-    def renews_letters(self, batch: BatchId) -> bool:
-        """Whether the dead letters of a batch replace earlier ones."""
-        return batch.number == FIRST and self.renewed != Renewed()
-
     def _fold_letters(self, batches: Sequence[LoggedBatch], folded: Sequence[Folded]) -> None:
         """Append the dead letters of batches, one after another.
 
@@ -211,7 +205,7 @@ class Resource(Generic[PlanT]):
         """
         ref = str(self.ref)
         for (batch, rows), done in zip(batches, folded, strict=True):
-            if self.renews_letters(batch):
+            if batch.number == FIRST and self.renewed != Renewed():
                 letters = self.letters(rows.df)
                 renew_dead_letters(self.delta, letters, ref, batch, self.renewed, done.dead_letters)
             elif done.dead_letters:

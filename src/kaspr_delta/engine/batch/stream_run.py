@@ -47,7 +47,7 @@ class StreamRun:
         runner.fold_waiting(spark)  # waiting batches belong to the session of the stream before
         runner.folding.endless = every is not None
         if runner.shipped:
-            with runner.delta.namespace.table_group_lock(runner.resource.table_group):
+            with runner.lock:
                 runner.read_log_end(spark)
         self._versions_at_start = {
             name: 0 if source.table is None else runner.delta.newest(spark, source.table).version
@@ -72,7 +72,7 @@ class StreamRun:
         runner = self.runner
         runner.fold_waiting(spark)
         if self._start.tables:
-            with runner.delta.namespace.table_group_lock(runner.resource.table_group):
+            with runner.lock:
                 runner.read_log_end(spark)
                 self._continue(spark, self._newest(spark))
         self._last_stream = runner.log.end.start_batch, self._versions_at_start
@@ -85,7 +85,6 @@ class StreamRun:
         return self.runner.log.end.start
 
     def _sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
-        """The sources of the checkpoint."""
         sources = self.runner.resource.sources(spark)
         return {name: source for name, source in sources.items() if name in self._start.positions}
 
@@ -137,7 +136,7 @@ class StreamRun:
         if table_ids(runner, spark) != start.tables:
             raise cannot_go_on(runner.resource, TABLE_REPLACED)
         if self._checkpoint.exists():
-            with runner.delta.namespace.table_group_lock(runner.resource.table_group):
+            with runner.lock:
                 self._continue(spark, start.positions)
         return replace(self._start, positions=self._news(spark))
 
@@ -159,5 +158,4 @@ class ResourceRun(NamedTuple):
 
     @property
     def resource(self) -> Resource[Any]:
-        """The resource."""
         return self.runner.resource

@@ -84,7 +84,6 @@ class KeyedTable:
 
     @property
     def value(self) -> Column:
-        """The value column as text."""
         return self.text_form.column(self.row).alias("value")
 
     @property
@@ -205,7 +204,7 @@ class KeyedTable:
         rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
         if not self._is_ordered:
             rows = rows.withColumn("rank", in_order(F.col("value"), self.plan.row_type))
-        return self._in_spark(among(rows, keys, self.row_key_columns, self.delta))
+        return SparkRows(among(rows, keys, self.row_key_columns, self.delta))
 
     def greatest(self, condition: Column) -> Column:
         """An aggregate over rows of a key: of those for which a condition holds, the one that ``live_rows`` returns.
@@ -262,7 +261,7 @@ class KeyedTable:
             return
         missing = [one for one in self.plan.typed.columns if one.name not in rows.columns]
         rows = rows.withColumns({one.name: F.lit(None).cast(str(one.type)) for one in missing}) if missing else rows
-        self._merge(self._in_spark(rows.withColumns({WRITTEN_AT: write_time_in_spark(), "keep": F.expr("true")})))
+        self._merge(SparkRows(rows.withColumns({WRITTEN_AT: write_time_in_spark(), "keep": F.expr("true")})))
 
     def key_kinds(self, spark: SparkSession) -> dict[str, int]:
         """How many rows have a key of each kind, text and number, in a table of JSON keys."""
@@ -280,10 +279,7 @@ class KeyedTable:
         """Copy the rows of a stream whose windows end in a span of time from another Delta table."""
         rows = self.delta.read(spark, source).where((F.col("stream") == stream) & (F.col("window_end") <= upto))
         rows = rows if after is None else rows.where(F.col("window_end") > after)
-        self._merge(self._in_spark(rows.withColumn("keep", F.expr("true"))))
-
-    def _in_spark(self, rows: DataFrame) -> Rows:
-        return SparkRows(rows)
+        self._merge(SparkRows(rows.withColumn("keep", F.expr("true"))))
 
     def _merge(self, stored: Rows, *, timely: bool = False) -> None:
         """Merge rows as the table stores them; those without ``keep`` are deleted. ``timely`` as in ``write``."""

@@ -30,7 +30,6 @@ class LocalRows:
 
     @classmethod
     def none(cls, spark: SparkSession, columns: str = "key STRING") -> LocalRows:
-        """No rows, with these columns."""
         return cls(spark, arrow_schema(columns).empty_table())
 
     @property
@@ -120,7 +119,6 @@ class LocalRows:
         return self._with(collected(df)) if most is None else rows_within(df, most)
 
     def in_spark(self) -> Rows:
-        """The same rows, in Spark."""
         return SparkRows(self.df, self.max_rows)
 
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:

@@ -45,13 +45,11 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
 
     @property
     def sides(self) -> Mapping[Side, StreamSide]:
-        """Both streams."""
         plans = zip(SIDES, (self.plan.left, self.plan.right), strict=True)
         return {side: StreamSide(self.delta, plan, self.application, str(self.ref)) for side, plan in plans}
 
     @property
     def window(self) -> JoinWindow:
-        """The window of the join."""
         return JoinWindow(self.plan.before, self.plan.after, self.plan.grace)
 
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:

@@ -79,7 +79,6 @@ class OuterStore:
     _rows: dict[Side, list[Buffered]] = field(default_factory=lambda: {"right": [], "left": []}, init=False)
 
     def ids(self) -> set[str]:
-        """The ids of all loaded rows."""
         return {row.id for rows in self._rows.values() for row in rows}
 
     def put(self, row: Buffered) -> None:
@@ -226,7 +225,6 @@ class WindowJoin:
         return None if time is None else self.window.forgotten(time)
 
     def changes(self) -> Changes:
-        """The changes of the buffer during the batch."""
         pending = self._pending.ids()
         rows = [
             replace(row, pending=False) if row.pending and row.id not in pending else row

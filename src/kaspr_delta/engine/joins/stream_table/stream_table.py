@@ -44,7 +44,6 @@ class StreamTableState:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> StreamTableState:
-        """Read the state from plain data."""
         return cls(**{name: plain[name] for name in cls.__dataclass_fields__ if name in plain})
 
 
@@ -55,12 +54,10 @@ class StreamTable(Join[StreamTablePlanT]):
 
     @property
     def left(self) -> StreamSide:
-        """The stream."""
         return StreamSide(self.delta, self.plan.left, self.application, str(self.ref))
 
     @property
     def right(self) -> KeyedTable:
-        """The table."""
         return KeyedTable(self.delta, self.application.table_or_result(self.plan.right))
 
     @property
