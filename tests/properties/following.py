@@ -15,13 +15,11 @@ from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.storage.limits import Limits
 from tests.continuous import running
 from tests.properties.naive_join import Sides, text
-from tests.properties.shown import JoinReader
+from tests.properties.shown import JOINS, TABLES, JoinReader
 
 if TYPE_CHECKING:
     import pytest
 
-TABLES = {"left": "orders", "right": "products"}
-JOINS = ("inner", "left")
 _KEYS = 20
 _PATIENCE = 120
 
@@ -82,6 +80,4 @@ class History:
     def assert_folded(self) -> None:
         """Assert that results, channels and subscriptions match the tables."""
         for join in JOINS:
-            shown = JoinReader(self.app, join)
-            assert shown.result() == self.sides.joined(join) == shown.folded_channel()
-            assert shown.subscribed_foreign_keys() == self.sides.foreign_keys()
+            JoinReader(self.app, join).assert_joins(self.sides)

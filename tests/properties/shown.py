@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kaspr_delta import Application
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
-from tests.properties.naive_join import Pairs, Texts, folded
+from tests.properties.naive_join import Pairs, Sides, Texts, folded
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
+
+
+MANIFESTS = Path(__file__).parents[1] / "spark" / "applications" / "inner-and-left.yaml"
+"""Two tables, and an inner and a left join over them, which have the names of their types."""
+TABLES = {"left": "orders", "right": "products"}
+JOINS = ("inner", "left")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +53,18 @@ class JoinReader:
     def feed(self) -> list[Row]:
         """All changes of the result table."""
         return self.app.delta.changes(self.app.spark, self.plan.result).collect()
+
+    def sides(self) -> Sides:
+        """The rows of both tables."""
+        rows = (self.app.delta.read(self.app.spark, TABLES[side]).select("key", "value") for side in ("left", "right"))
+        return Sides(*(dict(map(tuple, table.collect())) for table in rows))
+
+    def differing(self) -> int:
+        """The number of rows in which the result, or the folded channel, differs from the join of the tables."""
+        expected = self.sides().joined(self.join).items()
+        return sum(len(expected ^ pairs.items()) for pairs in (self.result(), self.folded_channel()))
+
+    def assert_joins(self, sides: Sides) -> None:
+        """Assert that result, channel and subscriptions match the rows of both tables."""
+        assert self.result() == sides.joined(self.join) == self.folded_channel(), self.join
+        assert self.subscribed_foreign_keys() == sides.foreign_keys(), self.join

@@ -16,14 +16,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kaspr_delta import Application
 from tests.properties.naive_join import Sides, Texts, replayed, text
-from tests.properties.shown import JoinReader
+from tests.properties.shown import JOINS, MANIFESTS, TABLES, JoinReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MANIFESTS = Path(__file__).parents[1] / "spark" / "applications" / "inner-and-left.yaml"
-TABLES = {"left": "orders", "right": "products"}
-JOINS = ("inner", "left")
 # Otherwise files younger than a week cannot be vacuumed.
 VACUUM_ANYTHING = ("spark.databricks.delta.retentionDurationCheck.enabled", "false")
 
@@ -41,8 +38,7 @@ def side_with(make_strategy: Callable[[st.SearchStrategy[str]], st.SearchStrateg
     return st.one_of(st.tuples(st.just("left"), left), st.tuples(st.just("right"), right))
 
 
-def one(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    return values
+ROWS = side_with(lambda values: values)
 
 
 def rows_of(values: st.SearchStrategy[Any], least: int = 0) -> st.SearchStrategy[dict[str, Any]]:
@@ -108,7 +104,7 @@ class JoinMachine(RuleBasedStateMachine):
     @initialize(left=rows_of(LEFT_VALUES, 5), right=rows_of(RIGHT_VALUES, 5), run=MOSTLY, luck=st.integers(0, 1_000))
     def first_rows(self, left: Texts, right: Texts, run: bool, luck: int) -> None:
         assume(luck)  # rejects Hypothesis's first example, the simplest one, which is not worth its minutes
-        self.app = self._opened()
+        self.restart_now()
         self._put("left", left)
         self._put("right", right)
         if run:
@@ -116,7 +112,7 @@ class JoinMachine(RuleBasedStateMachine):
 
     # -- changes through the package ----------------------------------------------------------------------------------
 
-    @step(row=side_with(one), pick=PICKS)
+    @step(row=ROWS, pick=PICKS)
     def insert(self, row: tuple[str, str], pick: int) -> None:
         side, value = row
         self._put(side, {self._choose(pick, [key for key in KEYS if key not in self.sides[side]]): value})
@@ -142,7 +138,7 @@ class JoinMachine(RuleBasedStateMachine):
     def delete(self, side: str, pick: int) -> None:
         self._put(side, {self._existing_key(side, pick): None})
 
-    @step(row=side_with(one), pick=PICKS)
+    @step(row=ROWS, pick=PICKS)
     def insert_a_deleted_key(self, row: tuple[str, str], pick: int) -> None:
         side, value = row
         self._put(side, {self._choose(pick, sorted(self.deleted[side])): value})
@@ -218,7 +214,10 @@ class JoinMachine(RuleBasedStateMachine):
 
     @step()
     def restart(self) -> None:
-        self.app = self._opened()
+        self.restart_now()
+
+    def restart_now(self) -> None:
+        self.app = Application.open(MANIFESTS, warehouse=self.folder, spark=self.spark)
 
     @step(join=st.sampled_from(JOINS))
     def replay_the_last_batch(self, join: str) -> None:
@@ -245,19 +244,11 @@ class JoinMachine(RuleBasedStateMachine):
         if self.unchecked:
             self.unchecked = False
             for join in JOINS:
-                self._check(join)
-
-    def _check(self, join: str) -> None:
-        shown, expected = JoinReader(self.app, join), self.sides.joined(join)
-        assert shown.result() == expected, join
-        assert shown.subscribed_foreign_keys() == self.sides.foreign_keys(), join
-        assert shown.folded_channel() == expected, join
-        assert replayed(shown.feed()) == expected, join
+                shown = JoinReader(self.app, join)
+                shown.assert_joins(self.sides)
+                assert replayed(shown.feed()) == self.sides.joined(join), join
 
     # -- inside -------------------------------------------------------------------------------------------------------
-
-    def _opened(self) -> Application:
-        return Application.open(MANIFESTS, warehouse=self.folder, spark=self.spark)
 
     def _put(self, side: str, values: Mapping[str, str | None]) -> None:
         objects = [(json.loads(key), None if value is None else json.loads(value)) for key, value in values.items()]

@@ -15,9 +15,9 @@ from kaspr_delta import Application
 from kaspr_delta.engine.batch.decision import Folded, LoggedBatch
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
 from kaspr_delta.storage.limits import Limits, Size
-from tests.properties.following import FOLD_AT_ONCE, JOINS, History, postpone_folds
+from tests.properties.following import FOLD_AT_ONCE, History, postpone_folds
 from tests.properties.killed_with_tail import STEPS, seeded_history
-from tests.properties.shown import JoinReader
+from tests.properties.shown import JOINS, MANIFESTS, JoinReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ROOT = Path(__file__).parents[2]
-MANIFESTS = _ROOT / "tests" / "spark" / "applications" / "inner-and-left.yaml"
 
 pytestmark = pytest.mark.spark
 

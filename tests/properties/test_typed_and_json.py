@@ -144,16 +144,11 @@ def check_history(spark: SparkSession, folder: Path, joins: Sequence[str], *, se
 
 @pytest.mark.spark
 @pytest.mark.slow  # `test_typed.py` and recorded cases, which always run, show the same with fewer values
-@pytest.mark.timeout(1_800)
-def test_typed_tables_are_joined_like_tables_in_json(spark: SparkSession, tmp_path: Path) -> None:
-    check_history(spark, tmp_path, ["left"], seed=1, runs=2)
-
-
-@pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("seed", range(2, 8))
-def test_typed_tables_are_joined_like_tables_in_json_over_long_histories(
-    spark: SparkSession, tmp_path: Path, seed: int
+@pytest.mark.parametrize(
+    ("joins", "seed", "runs"), [(["left"], 1, 2), *((["inner", "left"], seed, 8) for seed in range(2, 8))]
+)
+def test_typed_tables_are_joined_like_tables_in_json(
+    spark: SparkSession, tmp_path: Path, joins: list[str], seed: int, runs: int
 ) -> None:
-    check_history(spark, tmp_path, ["inner", "left"], seed=seed, runs=8)
+    check_history(spark, tmp_path, joins, seed=seed, runs=runs)

@@ -11,7 +11,7 @@ import pytest
 from kaspr_delta import Application
 from kaspr_delta.engine.batch.folding import Folding
 from tests.continuous import running
-from tests.properties.storm import MANIFESTS, differing, joined
+from tests.properties.shown import MANIFESTS, JoinReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,7 @@ def test_an_overwritten_table_reaches_the_result_without_another_change(
 def wait(app: Application, failures: list[Exception], seconds: float) -> None:
     """Wait until the result equals the join of the tables."""
     ends = time.monotonic() + seconds
-    while (rows := differing(joined(app, "left"), app.delta.read(app.spark, "left"))) > 0:
+    while (rows := JoinReader(app, "left").differing()) > 0:
         assert not failures, failures
         assert time.monotonic() < ends, f"{rows} rows differ"
         time.sleep(0.5)

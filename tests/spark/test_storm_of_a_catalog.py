@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaspr_delta import Application
-from tests.properties.storm import MANIFESTS, judged, storm
+from tests.properties.shown import JOINS, MANIFESTS, JoinReader
+from tests.properties.test_storm import storm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,7 +19,7 @@ WRITERS = 3
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
 
 
-def test_after_a_storm_results_and_channels_equal_sparks_own_join(spark: SparkSession, catalog: str) -> None:
+def test_after_a_storm_results_and_channels_equal_the_join_of_the_tables(spark: SparkSession, catalog: str) -> None:
     assert storm(spark, catalog, changes=1_500, batches=3) == 0
 
 
@@ -38,4 +39,4 @@ def test_concurrent_writers_and_runs_lose_no_change(spark: SparkSession, catalog
             one.result()
     app.run()
     assert app.delta.read(spark, "orders").count() == 4 * WRITERS
-    assert sum(judged(app, join, print) for join in ("inner", "left")) == 0
+    assert sum(JoinReader(app, join).differing() for join in JOINS) == 0
