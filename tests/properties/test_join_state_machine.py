@@ -125,14 +125,10 @@ class JoinMachine(RuleBasedStateMachine):
     def write_the_same_value(self, side: str, pick: int) -> None:
         self._put(side, {(key := self._existing_key(side, pick)): self._value_with(side, key)})
 
-    @step(pick=PICKS, other=PICKS)
-    def point_elsewhere(self, pick: int, other: int) -> None:
-        fk = json.loads(self._existing_key("right", other))
+    @step(pick=PICKS, other=PICKS | st.none())
+    def point_elsewhere_or_nowhere(self, pick: int, other: int | None) -> None:
+        fk = None if other is None else json.loads(self._existing_key("right", other))
         self._put("left", {(key := self._existing_key("left", pick)): self._value_with("left", key, fk=fk)})
-
-    @step(pick=PICKS)
-    def point_nowhere(self, pick: int) -> None:
-        self._put("left", {(key := self._existing_key("left", pick)): self._value_with("left", key, fk=None)})
 
     @step(side=SIDES, pick=PICKS)
     def delete(self, side: str, pick: int) -> None:

@@ -1,4 +1,4 @@
-"""Joins with a foreign key on the right: random histories of orders and details, compared with SQLite's ``LEFT JOIN``.
+"""Joins with a foreign key on the right: random histories of orders and details, compared with a dictionary.
 
 A history has the orders and details of one shop, whose number is part of their keys. All shops are in one application:
 many take no more runs than one.
@@ -7,7 +7,6 @@ many take no more runs than one.
 from __future__ import annotations
 
 import random
-import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,14 +27,7 @@ DETAILS = 6
 
 Detail = tuple["str | None", "str | None", "int | None"]
 """An id, an order's id and a quantity; all None where an order has no details."""
-
-SCHEMA = "CREATE TABLE order_details (id TEXT PRIMARY KEY, order_id TEXT, quantity INTEGER)"
-WRITTEN = "REPLACE INTO order_details VALUES (?, ?, ?)"
-DELETED = "DELETE FROM order_details WHERE id = ?"
-JOINED = """
-SELECT order_details.id, order_details.order_id, order_details.quantity
-FROM (SELECT ? AS id) AS orders LEFT JOIN order_details ON order_details.order_id = orders.id
-"""
+NO_DETAIL: Detail = (None, None, None)
 
 
 @dataclass
@@ -48,20 +40,17 @@ class Moment:
 
 @dataclass
 class Shops:
-    """Random histories in SQLite. ``expected``: the details that an order's record is joined with, by its number."""
+    """Random histories. ``expected``: the details that an order's record is joined with, by its number."""
 
     seeds: Sequence[int]
     expected: dict[int, Counter[Detail]] = field(default_factory=dict)
-    _sql: sqlite3.Connection = field(init=False)
-    _dice: dict[int, random.Random] = field(init=False)
+    details: dict[str, Detail] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._sql = sqlite3.connect(":memory:")
-        self._sql.execute(SCHEMA)
         self._dice = {seed: random.Random(seed) for seed in self.seeds}  # noqa: S311  no secret
 
     def next(self) -> Moment:
-        """Draw changes of some of the shops, also several of one shop, and apply them to SQLite."""
+        """Draw changes of some of the shops, also several of one shop, and apply them to the model."""
         moment = Moment()
         for seed, dice in self._dice.items():
             for number in dice.sample(range(DETAILS), dice.choice([0, 1, 1, 2, 4])):
@@ -74,11 +63,11 @@ class Shops:
         dice = self._dice[seed]
         if dice.random() < 0.2:  # also a row that does not exist
             moment.details[detail] = None
-            self._sql.execute(DELETED, [detail])
+            self.details.pop(detail, None)
             return
         order, quantity = self._order_id(seed), dice.randrange(3)
         moment.details[detail] = {"id": detail, "order_id": order, "quantity": quantity}
-        self._sql.execute(WRITTEN, [detail, order, quantity])
+        self.details[detail] = detail, order, quantity
 
     def _order(self, moment: Moment, seed: int) -> None:
         order = self._order_id(seed)
@@ -87,7 +76,8 @@ class Shops:
             return
         number = len(self.expected)
         moment.orders.append({"key": order, "value": {"number": number, "shop": seed}})
-        self.expected[number] = Counter(self._sql.execute(JOINED, [order]).fetchall())
+        referring = [detail for detail in self.details.values() if order is not None and detail[1] == order]
+        self.expected[number] = Counter(referring or [NO_DETAIL])
 
     def _order_id(self, seed: int) -> str | None:
         number = self._dice[seed].randrange(ORDERS + 1)
@@ -109,7 +99,7 @@ def joined(app: Application) -> dict[int, Counter[Detail]]:
     ("seeds", "runs"),
     [(25, 3), pytest.param(1_000, 8, marks=[pytest.mark.slow, pytest.mark.timeout(3_600)])],
 )
-def test_each_order_is_joined_with_the_details_that_sql_finds_when_it_comes(
+def test_each_order_is_joined_with_the_details_that_refer_to_it_when_it_comes(
     spark: SparkSession, tmp_path: Path, seeds: int, runs: int
 ) -> None:
     """Each run has three moments. The records of 25 histories are joined on the driver, those of 1,000 by workers."""
@@ -133,6 +123,6 @@ def test_histories_have_orders_with_none_one_and_many_details() -> None:
     shops = Shops(range(50))
     for _ in range(12):
         shops.next()
-    sizes = Counter(0 if (None, None, None) in rows else rows.total() for rows in shops.expected.values())
+    sizes = Counter(0 if NO_DETAIL in rows else rows.total() for rows in shops.expected.values())
     assert len(shops.expected) > 400
     assert min(sizes[size] for size in range(4)) > 20

@@ -38,18 +38,17 @@ recorded = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.type}
 
 @dataclass
 class Buffer:
-    """A buffer between batches. ``thrifty``: only necessary rows are read. ``tidy``: expired rows are deleted."""
+    """A buffer between batches, of which only necessary rows are read. ``tidy``: expired rows are deleted."""
 
     type: JoinType
     window: JoinWindow
-    thrifty: bool = True
     tidy: bool = True
     rows: dict[str, Buffered] = field(default_factory=dict)
     times: str = "[]"
 
     def run(self, batch: Sequence[StreamRecord]) -> list[list[Joined]]:
         times = Times(*json.loads(self.times))
-        rows, unread = self.read(batch, times) if self.thrifty else (list(self.rows.values()), {})
+        rows, unread = self.read(batch, times)
         join = WindowJoin(self.type, self.window, times, [Buffered(**asdict(row)) for row in rows], unread)
         results = [join.process(record) for record in batch]
         self.write(join)
@@ -134,10 +133,9 @@ def test_each_record_gives_the_results_of_kafka_streams(case: Case) -> None:
 
 
 @recorded
-@pytest.mark.parametrize("thrifty", [False, True], ids=["all-is-read", "what-is-needed-is-read"])
-def test_results_do_not_depend_on_the_cut_into_batches(case: Case, thrifty: bool) -> None:
+def test_results_do_not_depend_on_the_cut_into_batches(case: Case) -> None:
     for seed in range(10):
-        buffer = Buffer(*join_of(case), thrifty=thrifty, tidy=seed % 2 == 0)
+        buffer = Buffer(*join_of(case), tidy=seed % 2 == 0)
         results = [some for batch in cut(records_of(case), random.Random(seed)) for some in buffer.run(batch)]  # noqa: S311
         assert emitted(results) == case.expected.emitted
 
