@@ -27,8 +27,6 @@ from kaspr_delta.storage.layout import AGGREGATED
 class Aggregation(Resource[AggregationPlan]):
     """A table made from a stream or table, as a resource."""
 
-    __slots__ = ()
-
     @property
     def table(self) -> KeyedTable:
         """The table with all groups: a separate state table if windows are shown only when they close."""

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.decision import Decision, SourceTable
+from kaspr_delta.engine.batch.resource import Begun
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import to_rows
@@ -42,8 +43,6 @@ _ADDED = (
 class StreamAggregation(Aggregation):
     """``toTable``, ``count``, ``reduce`` and ``aggregate`` over a stream."""
 
-    __slots__ = ()
-
     @property
     def stream(self) -> StreamSide:
         """The records that the table is made from; with a ``groupBy`` function, repartitioned by their groups."""
@@ -61,14 +60,12 @@ class StreamAggregation(Aggregation):
         read: Mapping[str, int] = state.get("read", {})
         return read
 
-    def begin(
-        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
-    ) -> tuple[Decision, Mapping[str, int]]:
+    def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         """An empty decision: the stream is read from the position that the previous checkpoint had reached."""
         positions = self.stream.source.positions(spark, state.get("read", {}))
         return Decision(LocalRows.none(spark), 0, {**state, "read": positions}), positions
 
-    def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[Decision, Mapping[str, int]] | None:
+    def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> Begun | None:
         unread = self.stream.source.unread(spark, state["read"])
         if unread is None:
             return None

@@ -17,7 +17,7 @@ from kaspr_delta.engine.aggregation.aggregation import Aggregation
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.decision import Decision, SourceTable
-from kaspr_delta.engine.batch.resource import Fold, Found, kinds_of
+from kaspr_delta.engine.batch.resource import Begun, Fold, Found, kinds_of
 from kaspr_delta.engine.joins.selected_keys import SelectKeys
 from kaspr_delta.engine.joins.touched import touched_keys
 from kaspr_delta.engine.rows.expressions import text
@@ -41,8 +41,6 @@ _GROUPED = (
 class TableAggregation(Aggregation):
     """``count`` and ``aggregate`` over a table, or over the result of a join."""
 
-    __slots__ = ()
-
     @property
     def origin(self) -> KeyedTable:
         return KeyedTable(self.delta, self.application.table_or_result(str(self.plan.origin)))
@@ -58,9 +56,7 @@ class TableAggregation(Aggregation):
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self.origin.feed(spark, str(self.plan.origin), start.positions["table"])
 
-    def begin(
-        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
-    ) -> tuple[Decision, Mapping[str, int]]:
+    def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         """Compute all groups again from all rows, and delete groups that no row belongs to any more."""
         pinned = self.origin.newest(spark)
         known = self.delta.read(spark, self.plan.contributions)

@@ -23,6 +23,9 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.state_definitions import definition_of
 from kaspr_delta.storage.tables import Merged, Tables
 
+Begun: TypeAlias = tuple[Decision, Mapping[str, int]]
+"""The first decision of a checkpoint, and the position in each source from which its stream continues."""
+
 Fold: TypeAlias = Callable[[], Merged | None]
 """Brings a table or a topic up to a batch; may return the cost."""
 
@@ -115,9 +118,7 @@ class Resource(Generic[PlanT]):
         """
         return {}
 
-    def begin(
-        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
-    ) -> tuple[Decision, Mapping[str, int]]:
+    def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         """Begin a new checkpoint: return its first decision, and the position in each source.
 
         State made from tables is decided over all existing rows; over streams the decision is empty.
@@ -126,7 +127,7 @@ class Resource(Generic[PlanT]):
         """
         raise NotImplementedError
 
-    def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[Decision, Mapping[str, int]] | None:
+    def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> Begun | None:
         """Return a decision over all unread records, and the positions after them, without the change feed.
 
         None if only the change feed has the unread changes.

@@ -18,8 +18,6 @@ JoinPlanT = TypeVar("JoinPlanT", bound=JoinPlan)
 class Join(Resource[JoinPlanT]):
     """A resource whose log is a channel."""
 
-    __slots__ = ()
-
     counted: ClassVar[tuple[str, ...]] = ("kind", "failed")
     """Columns of the log. A foreign-key join has a third one, which marks stale rows."""
 

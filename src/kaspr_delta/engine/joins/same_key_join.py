@@ -14,6 +14,7 @@ import narwhals as nw
 from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta.engine.batch.decision import Decision
+from kaspr_delta.engine.batch.resource import Begun
 from kaspr_delta.engine.joins.results import (
     checked_rows,
     emitted_elsewhere,
@@ -37,11 +38,7 @@ from kaspr_delta.storage.layout import PAIR
 class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
     """Inner, left and outer joins over two change feeds."""
 
-    __slots__ = ()
-
-    def begin(
-        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
-    ) -> tuple[Decision, Mapping[str, int]]:
+    def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         """Recompute every key of both tables, and every key that has a result, however old."""
         pinned = self.pinned(spark)
         touched = self.every_key(spark, pinned, self.plan.result)

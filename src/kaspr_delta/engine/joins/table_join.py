@@ -44,8 +44,6 @@ class Pinned(NamedTuple):
 class TableJoin(Join[TableJoinPlanT]):
     """A join over two change feeds, with a result table."""
 
-    __slots__ = ()
-
     @property
     def sides(self) -> Mapping[str, KeyedTable]:
         """Both tables. Their order is part of the checkpoint."""

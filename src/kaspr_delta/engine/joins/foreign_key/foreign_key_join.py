@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import newest_states
-from kaspr_delta.engine.batch.resource import Fold
+from kaspr_delta.engine.batch.resource import Begun, Fold
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.first_load import never_seen, usual_keys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
@@ -50,14 +50,10 @@ _NO_STATE = arrow_schema(f"{SUBSCRIPTIONS.columns}, live BOOLEAN").empty_table()
 class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
     """KIP-213 over two change feeds. Its batches may wait to be folded together."""
 
-    __slots__ = ()
-
     counted = ("kind", "failed", "stale")
     folds_together = True
 
-    def begin(
-        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
-    ) -> tuple[Decision, Mapping[str, int]]:
+    def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         """Recompute every key of both tables, and every key that has a subscription, however old."""
         pinned = self.pinned(spark)
         if log_is_new and self.delta.newest(spark, self.plan.subscriptions).version == 0:

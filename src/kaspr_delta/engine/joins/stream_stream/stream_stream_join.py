@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.decision import Decision, SourceTable
-from kaspr_delta.engine.batch.resource import Fold, Found, kinds_of
+from kaspr_delta.engine.batch.resource import Begun, Fold, Found, kinds_of
 from kaspr_delta.engine.joins.join import Join
 from kaspr_delta.engine.joins.stream_stream.batch import SIDES, StreamStreamBatch
 from kaspr_delta.engine.joins.stream_stream.window_join import Buffered, JoinWindow, Side, StreamRecord
@@ -40,8 +40,6 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
     The state after a batch is ``read``, the last offset of each stream by side, and ``times`` and ``cleaned`` of
     ``StreamStreamBatch``.
     """
-
-    __slots__ = ()
 
     @property
     def sides(self) -> Mapping[Side, StreamSide]:
@@ -71,9 +69,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         return {side: position for side, read in state.get("read", {}).items() for position in read.values()}
 
-    def begin(
-        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
-    ) -> tuple[Decision, Mapping[str, int]]:
+    def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         """Decide nothing: both streams go on where the previous checkpoint ended."""
         before, sides = state.get("read", {}), self.sides.items()
         positions: dict[str, int] = {side: of.first_position(spark, before.get(side, {})) for side, of in sides}

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.decision import Decision
-from kaspr_delta.engine.batch.resource import Fold, Found, kinds_of
+from kaspr_delta.engine.batch.resource import Begun, Fold, Found, kinds_of
 from kaspr_delta.engine.joins.selected_keys import SelectKeys
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
@@ -51,16 +51,12 @@ _OF_EITHER = (
 class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
     """One result per record and row that refers to it; one without a right side if no row refers to it."""
 
-    __slots__ = ()
-
     @property
     def renewed(self) -> Renewed:
         """The dead letters of table rows: a new checkpoint rebuilds the index."""
         return Renewed((self.plan.right,))
 
-    def begin(
-        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
-    ) -> tuple[Decision, Mapping[str, int]]:
+    def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         """Index the key that each row of the table refers to, and remove index rows that refer to nothing any more."""
         began, positions = self.start(spark, state)
         versions = rows_within(newest_rows(self.right, spark, began.table, None), self.delta.limits.few)

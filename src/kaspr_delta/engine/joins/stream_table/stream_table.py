@@ -50,8 +50,6 @@ class StreamTableState:
 class StreamTable(Join[StreamTablePlanT]):
     """A join of a stream with a table."""
 
-    __slots__ = ()
-
     @property
     def left(self) -> StreamSide:
         return StreamSide(self.delta, self.plan.left, self.application, str(self.ref))

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.dead_letters import problem
 from kaspr_delta.engine.batch.decision import Decision
-from kaspr_delta.engine.batch.resource import Fold, Found
+from kaspr_delta.engine.batch.resource import Begun, Fold, Found
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
 from kaspr_delta.engine.rows.local_rows import LocalRows, are_few, rows_within
 from kaspr_delta.engine.rows.rows import Rows, union_of
@@ -39,8 +39,6 @@ _WAITING = ("key", "look_up", "source", "timestamp", "until")
 class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
     """Inner and left joins; the table may be global."""
 
-    __slots__ = ()
-
     @property
     def timed(self) -> bool:
         return self.plan.pending is not None
@@ -53,9 +51,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
     def follows_changes(self) -> bool:
         return not self.plan.is_global
 
-    def begin(
-        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
-    ) -> tuple[Decision, Mapping[str, int]]:
+    def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         """Decide nothing: the stream goes on where the previous checkpoint ended."""
         began, positions = self.start(spark, state)
         return Decision(LocalRows.none(spark), 0, asdict(began)), positions
