@@ -39,11 +39,10 @@ def status(
     Below stand Kaspr's counters: how often functions read, wrote and deleted keys of which table, and how many records
     came from and went to which topic. Only what was committed is counted.
 
-    With -o wide it also shows the cost of the last batch of each resource: rows read and emitted; files that its
-    look-ups read and skipped; rows that its MERGEs changed, rows they copied with them, and files they rewrote; and the
-    seconds of each step. If many rows are copied for few that change, a table has large files. If delta-rs failed at an
-    operation and Spark did it instead, the table and the cause stand below: the answers are right, but the operation
-    was slower.
+    With -o wide it also shows the cost of the last batch of each resource: rows read and emitted; rows that its MERGEs
+    changed, rows they copied with them, and files they rewrote; and the seconds of each step. If many rows are copied
+    for few that change, a table has large files. If delta-rs failed at an operation and Spark did it instead, the table
+    and the cause stand below: the answers are right, but the operation was slower.
 
     With --target it shows the status of the jobs that were deployed to that target of the bundle: their triggers, their
     last runs, and why the newest run failed.
