@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, Text
+from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, Text, optional
 from kaspr_delta.spec.durations import PositiveDuration
 from kaspr_delta.spec.processors import Processors
 from kaspr_delta.spec.resource import Resource, ResourceSpec
@@ -31,14 +31,13 @@ class Take(Spec):
 class Input(Spec):
     """The input of an agent, and the position at which a new agent begins."""
 
-    topic: InputTopic | None = Field(default=None, description="the topics to read")
-    channel: InputChannel | None = Field(default=None, description="the channel of a join to read")
+    topic: InputTopic | None = optional("the topics to read")
+    channel: InputChannel | None = optional("the channel of a join to read")
     start: Literal["earliest", "latest"] = Field(default="earliest", description="where a new agent begins to read")
     declare: Boolean | None = None
-    take: Take | None = Field(default=None, description="several events at once, as a list")
+    take: Take | None = optional("several events at once, as a list")
 
     def problems(self) -> Iterator[Problem]:
-        """Exactly one source."""
         if self.topic and self.channel:
             yield Problem("an agent reads a 'topic' or a 'channel', not both", "make two agents of it", ("channel",))
         if not self.topic and not self.channel:

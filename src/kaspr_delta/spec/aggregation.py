@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import FieldPath, Problem, Spec
+from kaspr_delta.spec.base import FieldPath, Problem, Spec, at_least_one, one_of, optional
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.near import listing
 
@@ -30,8 +30,8 @@ class Aggregate(Spec):
 
     initializer: Code = Field(description="a Python function without parameters that returns the first total")
     adder: Code = Field(description="a Python function (total, value) that returns the total with the value")
-    subtractor: Code | None = Field(
-        default=None, description="over a table: a Python function (total, value) that returns it without the value"
+    subtractor: Code | None = optional(
+        "over a table: a Python function (total, value) that returns it without the value"
     )
 
 
@@ -45,13 +45,9 @@ def making_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
             message = f"'{given[0]}' makes a table of something else: required field 'from' is missing in spec"
             yield Problem(message, hint, (given[0],), absent=(("from",),))
         return
-    if not operations:
-        hint = "`toTable: {}`, `count: {}`, `reduce: {python: …}` or `aggregate: {initializer: …, adder: …}`"
-        message = f"'from' needs one of {listing(OPERATIONS, 'and')}"
-        yield Problem(message, hint, ("from",), absent=tuple((name,) for name in OPERATIONS))
-    for name in operations[1:]:
-        message = f"a table is made in one way: '{name}' excludes '{operations[0]}' (at {{other}})"
-        yield Problem(message, "make a table of each", (name,), (operations[0],))
+    hint = "`toTable: {}`, `count: {}`, `reduce: {python: …}` or `aggregate: {initializer: …, adder: …}`"
+    yield from at_least_one(written, OPERATIONS, f"'from' needs one of {listing(OPERATIONS, 'and')}", hint, ("from",))
+    yield from one_of(written, OPERATIONS, "a table is made in one way", "make a table of each")
     named = [name for name in ("table", "topic", "channel", "join") if isinstance(origin, dict) and origin.get(name)]
     # Whether a join gives rows or records is known once all manifests are loaded.
     if named == ["table"]:

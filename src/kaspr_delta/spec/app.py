@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Boolean, NaturalNumber, Number, OpenSpec, PositiveInteger, Text
+from kaspr_delta.spec.base import Boolean, NaturalNumber, Number, OpenSpec, PositiveInteger, Text, optional
 from kaspr_delta.spec.bindings import TopicBinding
 from kaspr_delta.spec.durations import PositiveDuration
 from kaspr_delta.spec.kubernetes import Authentication, Probe, Resources, Storage, Template, Tls
@@ -24,29 +24,21 @@ class AppConfig(OpenSpec):
     ``eventTimeout``, ``feedRetention`` and ``onGap`` are not Kaspr's.
     """
 
-    event_timeout: PositiveDuration | None = Field(
-        default=None, description="how long an event may take before it is a dead letter; 5m unless given"
+    event_timeout: PositiveDuration | None = optional(
+        "how long an event may take before it is a dead letter; 5m unless given"
     )
-    feed_retention: PositiveDuration | None = Field(
-        default=None,
-        description="how long change feeds keep changes, also after OPTIMIZE and VACUUM; 30d unless given",
+    feed_retention: PositiveDuration | None = optional(
+        "how long change feeds keep changes, also after OPTIMIZE and VACUUM; 30d unless given"
     )
-    on_gap: OnGap | None = Field(
-        default=None,
-        description="the reaction of joins of tables, and of tables made from tables, when unread changes are gone:"
-        " stop (fail, unless given), or make the state anew from the current tables (rebuild)",
+    on_gap: OnGap | None = optional(
+        "the reaction of joins of tables, and of tables made from tables, when unread changes are gone:"
+        " stop (fail, unless given), or make the state anew from the current tables (rebuild)"
     )
     topic_replication_factor: PositiveInteger | None = None
-    topic_partitions: PositiveInteger | None = Field(
-        default=None, description="how many partitions topics and tables have; 3 unless given"
-    )
+    topic_partitions: PositiveInteger | None = optional("how many partitions topics and tables have; 3 unless given")
     topic_allow_declare: Boolean | None = None
-    key_serializer: TopicSerializer | None = Field(
-        default=None, description="how keys of topics are written; json unless given"
-    )
-    value_serializer: TopicSerializer | None = Field(
-        default=None, description="how values of topics are written; json unless given"
-    )
+    key_serializer: TopicSerializer | None = optional("how keys of topics are written; json unless given")
+    value_serializer: TopicSerializer | None = optional("how values of topics are written; json unless given")
     table_dir: str | None = None
     web_port: PositiveInteger | None = None
     web_base_path: str | None = None
@@ -82,15 +74,15 @@ class AppSpec(ResourceSpec):
     version: str | None = None
     image: str | None = None
     replicas: NaturalNumber | None = None
-    bootstrap_servers: str | None = Field(default=None, description="Kafka, for topics that are bound to it")
-    tls: Tls | None = Field(default=None, description="how Kafka's certificates are checked")
-    authentication: Authentication | None = Field(default=None, description="how to log in to Kafka")
+    bootstrap_servers: str | None = optional("Kafka, for topics that are bound to it")
+    tls: Tls | None = optional("how Kafka's certificates are checked")
+    authentication: Authentication | None = optional("how to log in to Kafka")
     config: AppConfig = Field(default=AppConfig(), description="settings of the application")
     resources: Resources | None = None
     liveness_probe: Probe | None = None
     readiness_probe: Probe | None = None
     storage: Storage | None = None
-    python_packages: PythonPackages | None = Field(default=None, description="the packages that the functions import")
+    python_packages: PythonPackages | None = optional("the packages that the functions import")
     template: Template | None = None
     topics: dict[Text, TopicBinding] = Field(
         default_factory=dict, description="topics that live on Kafka or in files, by name"

@@ -7,7 +7,7 @@ each with its location.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -44,6 +44,28 @@ class Problem:
     at: FieldPath = ()
     other: FieldPath | None = None
     absent: tuple[FieldPath, ...] = ()
+
+
+def optional(description: str, **settings: Any) -> Any:
+    """A field that may be absent, with the description that editors and the reference show."""
+    return Field(default=None, description=description, **settings)
+
+
+def one_of(
+    written: Mapping[str, Any], fields: Sequence[str], rule: str, remedy: str = "remove one of the two"
+) -> Iterator[Problem]:
+    """A problem for each of the fields that is written beside an earlier one."""
+    first, *others = [name for name in fields if written.get(name) is not None] or [""]
+    for other in others:
+        yield Problem(f"{rule}: '{other}' excludes '{first}' (at {{other}})", remedy, (other,), (first,))
+
+
+def at_least_one(
+    written: Mapping[str, Any], fields: Sequence[str], message: str, hint: str, at: FieldPath = ()
+) -> Iterator[Problem]:
+    """The problem that none of the fields is written."""
+    if all(written.get(name) is None for name in fields):
+        yield Problem(message, hint, at, absent=tuple((name,) for name in fields))
 
 
 def refused(*problems: Problem) -> PydanticCustomError:

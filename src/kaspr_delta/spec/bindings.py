@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Boolean, Problem, Spec, Text
+from kaspr_delta.spec.base import Boolean, Problem, Spec, Text, at_least_one, one_of, optional
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.kubernetes import Authentication, Tls
 from kaspr_delta.spec.near import listing, suggestion
@@ -34,10 +34,10 @@ def absolute_path_problems(path: str | None, field: str) -> Iterator[Problem]:
 class KafkaBinding(Spec):
     """A topic on Kafka. What is not said here is the KasprApp's own."""
 
-    topic: Text | None = Field(default=None, description="its name on Kafka, where that is another one")
-    bootstrap_servers: Text | None = Field(default=None, description="host:port of its brokers, with commas between")
-    tls: Tls | None = Field(default=None, description="how its certificates are checked")
-    authentication: Authentication | None = Field(default=None, description="how to log in")
+    topic: Text | None = optional("its name on Kafka, where that is another one")
+    bootstrap_servers: Text | None = optional("host:port of its brokers, with commas between")
+    tls: Tls | None = optional("how its certificates are checked")
+    authentication: Authentication | None = optional("how to log in")
     starting_offsets: Literal["earliest", "latest"] = Field(
         default="earliest", description="where a topic that is new here begins to be read"
     )
@@ -46,7 +46,6 @@ class KafkaBinding(Spec):
     )
 
     def problems(self) -> Iterator[Problem]:
-        """The name on Kafka is a valid topic name."""
         yield from topic_name_problems(self.topic, "topic")
 
 
@@ -55,14 +54,13 @@ class FilesBinding(Spec):
 
     path: Text = Field(description="a folder, as an absolute path or a URI")
     format: FileFormat = Field(description="'json' (JSON lines), 'csv', 'parquet' or 'avro'")
-    columns: Text | None = Field(default=None, alias="schema", description="as in `id STRING, price DOUBLE`")
-    key: Text | None = Field(default=None, description="the column or field with the key")
-    timestamp: Text | None = Field(default=None, description="the column or field with the time")
-    header: Boolean | None = Field(default=None, description="csv: whether the first line names the columns")
-    delimiter: Text | None = Field(default=None, description="csv: the separator of columns")
+    columns: Text | None = optional("as in `id STRING, price DOUBLE`", alias="schema")
+    key: Text | None = optional("the column or field with the key")
+    timestamp: Text | None = optional("the column or field with the time")
+    header: Boolean | None = optional("csv: whether the first line names the columns")
+    delimiter: Text | None = optional("csv: the separator of columns")
 
     def problems(self) -> Iterator[Problem]:
-        """The schema can be read and has the columns of key and time; settings of CSV are for CSV only."""
         yield from absolute_path_problems(self.path, "path")
         for field, given in (("header", self.header), ("delimiter", self.delimiter)):
             if given is not None and self.format != "csv":
@@ -93,28 +91,18 @@ class DeltaBinding(Spec):
 class TopicBinding(Spec):
     """Where a topic lives, and whether the application reads it from there or writes it to there."""
 
-    kafka: KafkaBinding | None = Field(default=None, description="on Kafka")
-    files: FilesBinding | None = Field(default=None, description="in files of a folder")
-    delta: DeltaBinding | None = Field(default=None, description="on Delta alone, as by default")
-    direction: Direction | None = Field(
-        default=None,
-        description="input: read from there; output: written there; by default as it is used",
-    )
+    kafka: KafkaBinding | None = optional("on Kafka")
+    files: FilesBinding | None = optional("in files of a folder")
+    delta: DeltaBinding | None = optional("on Delta alone, as by default")
+    direction: Direction | None = optional("input: read from there; output: written there; by default as it is used")
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
-        """Exactly one endpoint."""
-        given = [one for one in _ENDPOINTS if written.get(one) is not None]
-        for other in given[1:]:
-            message = f"a topic lives in one place: '{other}' excludes '{given[0]}' (at {{other}})"
-            yield Problem(message, "remove one of the two", (other,), (given[0],))
-        if not given:
-            hint = "for example `kafka: {}`, with the application's bootstrapServers"
-            needed = f"a topic that is bound needs {listing(_ENDPOINTS, 'or')}"
-            yield Problem(needed, hint, absent=tuple((one,) for one in _ENDPOINTS))
+        yield from one_of(written, _ENDPOINTS, "a topic lives in one place")
+        hint = "for example `kafka: {}`, with the application's bootstrapServers"
+        yield from at_least_one(written, _ENDPOINTS, f"a topic that is bound needs {listing(_ENDPOINTS, 'or')}", hint)
 
     def problems(self) -> Iterator[Problem]:
-        """``direction: output`` excludes settings that are only for reading."""
         if self.direction == "output" and self.files is not None:
             for field in _INPUT_ONLY:
                 name = "columns" if field == "schema" else field

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import PositiveInteger, Problem, Spec, Text
+from kaspr_delta.spec.base import PositiveInteger, Problem, Spec, Text, optional
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.durations import Duration, PositiveDuration
 from kaspr_delta.spec.join_rules import join_problems
@@ -41,34 +41,32 @@ class Repartition(Spec):
 class JoinSpec(ResourceSpec):
     """The fields of a join. Which of them stand together depends on its shape: see ``join_rules``."""
 
-    left_table: Text | None = Field(default=None, description="the KasprTable whose rows drive the join")
-    left_stream: StreamSide | None = Field(default=None, description="the stream whose records drive the join")
-    right_table: Text | None = Field(default=None, description="the KasprTable that is looked up")
-    right_stream: StreamSide | None = Field(default=None, description="the stream that the left one meets in a window")
-    on: Literal["key"] | None = Field(default=None, description="both sides are joined by their keys")
-    extractor: Code | None = Field(default=None, description="a Python function that returns the right table's key")
-    column: Text | None = Field(
-        default=None,
-        description="instead of an extractor: the column that holds the right table's key, as in `product_id`",
+    left_table: Text | None = optional("the KasprTable whose rows drive the join")
+    left_stream: StreamSide | None = optional("the stream whose records drive the join")
+    right_table: Text | None = optional("the KasprTable that is looked up")
+    right_stream: StreamSide | None = optional("the stream that the left one meets in a window")
+    on: Literal["key"] | None = optional("both sides are joined by their keys")
+    extractor: Code | None = optional("a Python function that returns the right table's key")
+    column: Text | None = optional(
+        "instead of an extractor: the column that holds the right table's key, as in `product_id`"
     )
-    columns: Annotated[list[Text], Field(min_length=1)] | None = Field(
-        default=None, description="instead of an extractor: the columns that hold the right table's key"
+    columns: Annotated[list[Text], Field(min_length=1)] | None = optional(
+        "instead of an extractor: the columns that hold the right table's key"
     )
-    right_extractor: Code | None = Field(
-        default=None, description="a Python function of a right row that returns the key of the records it belongs to"
+    right_extractor: Code | None = optional(
+        "a Python function of a right row that returns the key of the records it belongs to"
     )
-    window: JoinWindow | None = Field(default=None, description="of two streams: how near in time records must be")
-    pending: Pending | None = Field(default=None, description="of a stream with a table: records wait for their row")
-    repartition: Repartition | None = Field(default=None, description="spreads a stream over other partitions")
+    window: JoinWindow | None = optional("of two streams: how near in time records must be")
+    pending: Pending | None = optional("of a stream with a table: records wait for their row")
+    repartition: Repartition | None = optional("spreads a stream over other partitions")
     type: Literal["inner", "left", "outer"] = Field(
         default="inner", description="rows with both sides, all left rows, or all rows of both sides"
     )
-    select: Select | None = Field(default=None, description="the columns of the result table; else both rows")
-    output_channel: Text | None = Field(default=None, description="the name of its channel; else NAME-channel")
+    select: Select | None = optional("the columns of the result table; else both rows")
+    output_channel: Text | None = optional("the name of its channel; else NAME-channel")
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
-        """The fields make one of the shapes, and all of them belong to it."""
         yield from join_problems(written)
 
     @property

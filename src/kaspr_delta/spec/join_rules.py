@@ -4,125 +4,89 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from kaspr_delta.spec.base import Problem
+from kaspr_delta.spec.base import Problem, one_of
 
 KEY_FIELDS = ("extractor", "column", "columns")
 """The fields that give the right table's key."""
 
 
-class _Excluded(NamedTuple):
-    """A field that another field excludes."""
-
-    field: str
-    other: str
-    message: str
-    hint: str
-
-
+# A field, and another one that excludes it, with the message and the hint.
+_Rules = Mapping[tuple[str, str], tuple[str, str]]
 _WINDOW = "'window' is for two streams, and '{side}' (at {{other}}) is a table"
 _PENDING = "'pending' is for records that wait for their row in a table, and '{side}' (at {{other}}) is a {is_}"
 _RIGHT_KEY = "'rightExtractor' is for a stream and a table, and '{side}' (at {{other}}) is a {is_}"
 
-_TWO_TABLES = (
-    _Excluded("window", "leftTable", _WINDOW.format(side="leftTable"), "remove it: tables are joined as they stand"),
-    _Excluded(
-        "pending",
-        "leftTable",
+_TWO_TABLES: _Rules = {
+    ("window", "leftTable"): (_WINDOW.format(side="leftTable"), "remove it: tables are joined as they stand"),
+    ("pending", "leftTable"): (
         _PENDING.format(side="leftTable", is_="table"),
         "remove it: a row is joined whenever the other one comes",
     ),
-    _Excluded(
-        "repartition",
-        "leftTable",
+    ("repartition", "leftTable"): (
         "'repartition' is for a stream, and 'leftTable' (at {other}) is a table",
         "give both tables the same `partitions`",
     ),
-    _Excluded(
-        "rightExtractor",
-        "leftTable",
+    ("rightExtractor", "leftTable"): (
         _RIGHT_KEY.format(side="leftTable", is_="table"),
         "use 'extractor', with the tables the other way round",
     ),
-    _Excluded(
-        "on",
-        "extractor",
+    ("on", "extractor"): (
         "'on: key' joins rows of equal keys, 'extractor' (at {other}) by another key",
         "remove one of the two",
     ),
-)
-_SELECT = _Excluded(
-    "select",
-    "leftStream",
-    "'select' is for result tables, and a join of 'leftStream' (at {other}) gives a stream",
-    "remove it: an agent on the join's channel can transform its records",
-)
-_STREAM_AND_TABLE = (
-    _SELECT,
-    _Excluded(
-        "window", "rightTable", _WINDOW.format(side="rightTable"), "remove it: a record meets the row as it stands"
-    ),
-    _Excluded(
-        "on",
-        "extractor",
+}
+_SELECT: _Rules = {
+    ("select", "leftStream"): (
+        "'select' is for result tables, and a join of 'leftStream' (at {other}) gives a stream",
+        "remove it: an agent on the join's channel can transform its records",
+    )
+}
+_STREAM_AND_TABLE: _Rules = {
+    **_SELECT,
+    ("window", "rightTable"): (_WINDOW.format(side="rightTable"), "remove it: a record meets the row as it stands"),
+    ("on", "extractor"): (
         "'on: key' finds the row by the record's key, 'extractor' (at {other}) by another one",
         "remove one of the two",
     ),
-    _Excluded(
-        "rightExtractor",
-        "extractor",
+    ("rightExtractor", "extractor"): (
         "'rightExtractor' finds rows by their values, 'extractor' (at {other}) by their keys",
         "remove one of the two",
     ),
-    _Excluded(
-        "rightExtractor",
-        "on",
+    ("rightExtractor", "on"): (
         "'rightExtractor' finds rows by their values, 'on: key' (at {other}) by their keys",
         "remove one of the two",
     ),
-    _Excluded(
-        "pending",
-        "rightExtractor",
+    ("pending", "rightExtractor"): (
         "'pending' waits for one row, and 'rightExtractor' (at {other}) finds any number of them",
         "remove it: a record meets the rows that are there",
     ),
-)
-_TWO_STREAMS = (
-    _SELECT,
-    _Excluded(
-        "extractor",
-        "rightStream",
+}
+_TWO_STREAMS: _Rules = {
+    **_SELECT,
+    ("extractor", "rightStream"): (
         "'extractor' gives a key of a table, and 'rightStream' (at {other}) is a stream",
         "use `on: key`; an agent can give a stream other keys on its way into a topic",
     ),
-    _Excluded(
-        "rightExtractor",
-        "rightStream",
+    ("rightExtractor", "rightStream"): (
         _RIGHT_KEY.format(side="rightStream", is_="stream"),
         "use `on: key`; an agent can give a stream other keys on its way into a topic",
     ),
-    _Excluded(
-        "pending",
-        "rightStream",
+    ("pending", "rightStream"): (
         _PENDING.format(side="rightStream", is_="stream"),
         "remove it: 'window' says how long records wait for one another",
     ),
-)
+}
 
 
 def join_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
     """The rules that a join breaks."""
-    given = [name for name in KEY_FIELDS if written.get(name) is not None]
-    for other in given[1:]:
-        message = f"the right table's key is given in one way: '{other}' excludes '{given[0]}' (at {{other}})"
-        yield Problem(message, "remove one of the two", (other,), (given[0],))
-    if given and given[0] != "extractor":
-        # The rules for an extractor hold for columns too.
-        as_extractor = {**written, "extractor": written[given[0]]}
-        yield from (_in_field(problem, given[0]) for problem in _join_problems(as_extractor))
-    else:
-        yield from _join_problems(written)
+    yield from one_of(written, KEY_FIELDS, "the right table's key is given in one way")
+    given = next((name for name in KEY_FIELDS if written.get(name) is not None), None)
+    # The rules for an extractor hold for columns too.
+    as_extractor = {**written, "extractor": written[given]} if given else written
+    yield from (_in_field(problem, given or "extractor") for problem in _join_problems(as_extractor))
 
 
 def _in_field(problem: Problem, field: str) -> Problem:
@@ -206,10 +170,10 @@ def _of_two_streams(written: Mapping[str, Any], fields: Collection[str]) -> Iter
         yield _required("window", hint, written, "window")
 
 
-def _excluded(rules: tuple[_Excluded, ...], fields: Collection[str]) -> Iterator[Problem]:
-    for rule in rules:
-        if rule.field in fields and rule.other in fields:
-            yield Problem(rule.message, rule.hint, (rule.field,), (rule.other,))
+def _excluded(rules: _Rules, fields: Collection[str]) -> Iterator[Problem]:
+    for (field, other), (message, hint) in rules.items():
+        if field in fields and other in fields:
+            yield Problem(message, hint, (field,), (other,))
 
 
 def _required(field: str, hint: str, written: Mapping[str, Any], *instead: str) -> Problem:

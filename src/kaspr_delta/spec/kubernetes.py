@@ -10,38 +10,33 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Boolean, Integer, OpenMap, OpenSpec, Problem, Spec, Text
+from kaspr_delta.spec.base import Boolean, Integer, OpenMap, OpenSpec, Problem, Spec, Text, one_of, optional
 
 
 class Tls(OpenSpec):
     """How Kafka's certificates are checked; ``{}`` turns TLS on, and Java's own authorities count."""
 
-    ca_file: Text | None = Field(default=None, description="certificates of authorities, a PEM file")
+    ca_file: Text | None = optional("certificates of authorities, a PEM file")
 
 
 class PasswordSecret(Spec):
     """Where a password is kept: a secret with its key, or an environment variable. ``environment`` is not Kaspr's."""
 
-    secret_name: Text | None = Field(default=None, description="a secret, on Databricks a secret scope")
-    password_key: Text | None = Field(default=None, description="the key of the password in the secret")
-    environment: Text | None = Field(default=None, description="an environment variable that holds the password")
+    secret_name: Text | None = optional("a secret, on Databricks a secret scope")
+    password_key: Text | None = optional("the key of the password in the secret")
+    environment: Text | None = optional("an environment variable that holds the password")
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
-        """A secret or a variable, not both."""
-        if written.get("environment") is not None and written.get("secretName") is not None:
-            message = "a password is kept in one place: 'environment' excludes 'secretName' (at {other})"
-            yield Problem(message, "remove one of the two", ("environment",), ("secretName",))
+        yield from one_of(written, ("secretName", "environment"), "a password is kept in one place")
 
 
 class Authentication(Spec):
     """How Kaspr logs in to Kafka."""
 
-    type: Literal["scram-sha-256", "scram-sha-512", "plain"] | None = Field(
-        default=None, description="the SASL mechanism"
-    )
-    username: str | None = Field(default=None, description="the user's name")
-    password_secret: PasswordSecret | None = Field(default=None, description="where the password is kept")
+    type: Literal["scram-sha-256", "scram-sha-512", "plain"] | None = optional("the SASL mechanism")
+    username: str | None = optional("the user's name")
+    password_secret: PasswordSecret | None = optional("where the password is kept")
 
 
 class Resources(Spec):
@@ -79,7 +74,6 @@ class EnvironmentSource(Spec):
     field_ref: OpenMap | None = None
 
     def problems(self) -> Iterator[Problem]:
-        """Exactly one source."""
         given = [source for source in (self.secret_key_ref, self.config_map_key_ref, self.field_ref) if source]
         if len(given) != 1:
             hint = "secretKeyRef, configMapKeyRef or fieldRef"
@@ -94,7 +88,6 @@ class EnvironmentVariable(Spec):
     value_from: EnvironmentSource | None = None
 
     def problems(self) -> Iterator[Problem]:
-        """Exactly one of ``value`` and ``valueFrom``."""
         if (self.value is None) == (self.value_from is None):
             hint = "a text under 'value', or a reference under 'valueFrom'"
             yield Problem(f"variable '{self.name}' needs exactly one of 'value' and 'valueFrom'", hint)

@@ -43,6 +43,5 @@ class Metadata(Spec):
         return self.labels.get(APP_LABEL) or None
 
     def problems(self) -> Iterator[Problem]:
-        """The name has neither blanks nor ``/``: the command line takes it as ``kind/name``."""
         if _NOT_IN_A_NAME.search(self.name):
             yield Problem(f"'{self.name}' is no resource name", "a name has neither blanks nor '/'", ("name",))

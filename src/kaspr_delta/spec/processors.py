@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Problem, Spec, Text
+from kaspr_delta.spec.base import Problem, Spec, Text, optional
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.topics import TopicSend
@@ -20,7 +20,6 @@ class TableReference(Spec):
     param_name: Text = Field(description="the parameter by which the function receives the table")
 
     def problems(self) -> Iterator[Problem]:
-        """The parameter is a Python identifier and no keyword."""
         name = self.param_name
         if not (name.isascii() and name.isidentifier()) or keyword.iskeyword(name):
             hint = "a Python identifier such as 'orders': letters, digits and '_', no keyword"
@@ -32,12 +31,11 @@ class Operation(Spec):
 
     name: Text = Field(description="the name by which the pipeline calls the operation")
     tables: tuple[TableReference, ...] = Field(default=(), description="the tables its function is given")
-    map: Code | None = Field(default=None, description="a Python function of the value; its result is the next value")
-    filter: Code | None = Field(default=None, description="a Python function of the value that says whether it goes on")
-    topic_send: TopicSend | None = Field(default=None, description="sends the value to a topic")
+    map: Code | None = optional("a Python function of the value; its result is the next value")
+    filter: Code | None = optional("a Python function of the value that says whether it goes on")
+    topic_send: TopicSend | None = optional("sends the value to a topic")
 
     def problems(self) -> Iterator[Problem]:
-        """One kind per operation, or ``map`` and ``topicSend``; every table has a parameter of its own."""
         kinds = [kind for kind, given in self._kinds() if given]
         if not kinds:
             yield Problem(f"operation '{self.name}' does nothing", "give it one of 'map', 'filter' and 'topicSend'")
@@ -58,14 +56,11 @@ class Operation(Spec):
 class Processors(Spec):
     """Operations, and the pipeline that says in which order they run. ``init`` runs once before them."""
 
-    pipeline: tuple[Text, ...] | None = Field(default=None, description="the operations by name, in their order")
-    init: Code | None = Field(
-        default=None, description="Python that runs once before; its names are there in functions"
-    )
+    pipeline: tuple[Text, ...] | None = optional("the operations by name, in their order")
+    init: Code | None = optional("Python that runs once before; its names are there in functions")
     operations: tuple[Operation, ...] = Field(default=(), description="the steps that the pipeline names")
 
     def problems(self) -> Iterator[Problem]:
-        """The pipeline names operations that exist; operations need a pipeline."""
         names = [operation.name for operation in self.operations]
         if names and self.pipeline is None:
             yield Problem("'pipeline' is missing, so no operation would run", f"add `pipeline: [{', '.join(names)}]`")

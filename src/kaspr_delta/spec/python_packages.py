@@ -55,7 +55,6 @@ class PackageCache(Spec):
     gcs: BucketCache | None = None
 
     def problems(self) -> Iterator[Problem]:
-        """A bucket cache needs a bucket."""
         if self.type == "gcs" and self.gcs is None:
             yield Problem("a cache of type 'gcs' needs 'gcs'", "for example `gcs: {bucket: my-bucket}`", ("type",))
 
@@ -81,7 +80,6 @@ class PythonPackages(Spec):
     resources: Resources | None = None
 
     def problems(self) -> Iterator[Problem]:
-        """Kaspr's rules for the list and the addresses."""
         if not self.packages:
             yield Problem("the list of packages is empty", "name a package, or remove 'pythonPackages'", ("packages",))
         for index, package in enumerate(self.packages):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Problem, Spec, Text
+from kaspr_delta.spec.base import Problem, Spec, Text, at_least_one, one_of, optional
 from kaspr_delta.spec.column_types import column_problems, name_problems
 from kaspr_delta.spec.ddl import Column, columns_of
 
@@ -21,31 +21,21 @@ _EXAMPLE = "for example `columns: {order: left.order_id, price: right.price}`"
 class Select(Spec):
     """The columns of a result: picked from both sides, or made by a function of both."""
 
-    columns: Annotated[dict[Text, Text], Field(min_length=1)] | None = Field(
-        default=None, description="by name the field that each shows, as in `price: right.price`"
+    columns: Annotated[dict[Text, Text], Field(min_length=1)] | None = optional(
+        "by name the field that each shows, as in `price: right.price`"
     )
-    python: Text | None = Field(
-        default=None, description="instead: a Python function (left, right) that returns a dictionary of the columns"
-    )
-    entrypoint: Text | None = Field(
-        default=None, description="the function to call, where the text holds several; else the first"
-    )
-    types: Text | None = Field(
-        default=None,
-        alias="schema",
-        description="the columns with their types; needed where typed tables do not tell them",
+    python: Text | None = optional("instead: a Python function (left, right) that returns a dictionary of the columns")
+    entrypoint: Text | None = optional("the function to call, where the text holds several; else the first")
+    types: Text | None = optional(
+        "the columns with their types; needed where typed tables do not tell them", alias="schema"
     )
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
-        """Columns or a function; a function needs a schema, because it does not tell the types of its result."""
-        given = [name for name in ("columns", "python") if written.get(name) is not None]
-        if len(given) > 1:
-            message = "a result is selected in one way: 'python' excludes 'columns' (at {other})"
-            yield Problem(message, "remove one of the two", ("python",), ("columns",))
-        if not given:
-            yield Problem("'select' needs 'columns' or 'python'", _EXAMPLE, absent=(("columns",), ("python",)))
-        if "python" in given and written.get("schema") is None:
+        ways = ("columns", "python")
+        yield from one_of(written, ways, "a result is selected in one way")
+        yield from at_least_one(written, ways, "'select' needs 'columns' or 'python'", _EXAMPLE)
+        if written.get("python") is not None and written.get("schema") is None:
             hint = "for example `schema: order_id STRING, total DOUBLE`"
             yield Problem("'python' does not tell types: 'schema' is missing", hint, ("python",), absent=(("schema",),))
 
@@ -55,7 +45,6 @@ class Select(Spec):
         return columns_of(self.types) if self.types else ()
 
     def problems(self) -> Iterator[Problem]:
-        """Each path begins with a side; the schema can be read and has the same columns; no name is reserved."""
         for name, path in (self.columns or {}).items():
             if not _NAMES.fullmatch(path):
                 hint = "write `left.COLUMN` or `right.COLUMN`, also with fields of columns"

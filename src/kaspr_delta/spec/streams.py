@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic import Field
-
-from kaspr_delta.spec.base import PositiveInteger, Problem, Spec, Text
+from kaspr_delta.spec.base import PositiveInteger, Problem, Spec, Text, at_least_one, one_of, optional
 from kaspr_delta.spec.near import listing
 from kaspr_delta.spec.serializers import TopicSerializer
 from kaspr_delta.spec.topics import topic_name_problems
@@ -16,38 +14,37 @@ from kaspr_delta.spec.topics import topic_name_problems
 class StreamSide(Spec):
     """The records of a topic or of a join's channel, as they come."""
 
-    topic: Text | None = Field(default=None, description="the name of a topic")
-    channel: Text | None = Field(default=None, description="the outputChannel of a KasprJoin")
-    key_serializer: TopicSerializer | None = Field(
-        default=None, description="how keys are read; without it as the application does"
-    )
-    value_serializer: TopicSerializer | None = Field(
-        default=None, description="how values are read; without it as the application does"
-    )
-    partitions: PositiveInteger | None = Field(default=None, description="how many partitions the topic has")
+    topic: Text | None = optional("the name of a topic")
+    channel: Text | None = optional("the outputChannel of a KasprJoin")
+    key_serializer: TopicSerializer | None = optional("how keys are read; without it as the application does")
+    value_serializer: TopicSerializer | None = optional("how values are read; without it as the application does")
+    partitions: PositiveInteger | None = optional("how many partitions the topic has")
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
-        """Exactly one source."""
-        hint = "`topic: NAME` for a topic, `channel: NAME` for the channel of a join"
-        yield from _one_of(("topic", "channel"), written, "a stream", hint)
+        yield from _one_source(
+            ("topic", "channel"),
+            written,
+            "a stream",
+            "`topic: NAME` for a topic, `channel: NAME` for the channel of a join",
+        )
 
     def problems(self) -> Iterator[Problem]:
-        """The topic has a valid name."""
         yield from topic_name_problems(self.topic, "topic")
 
 
 class Origin(StreamSide):
     """The origin of a table: a stream, another table, or a join, which stands for its results."""
 
-    table: Text | None = Field(default=None, description="the name of a KasprTable, or of a join with a result table")
-    join: Text | None = Field(default=None, description="the name of a KasprJoin")
+    table: Text | None = optional("the name of a KasprTable, or of a join with a result table")
+    join: Text | None = optional("the name of a KasprJoin")
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
-        """Exactly one source; a table or a join excludes serializers and partitions."""
         hint = "for example `table: orders`, `topic: raw-orders`, `channel: NAME` or `join: NAME`"
-        yield from _one_of(("table", "topic", "channel", "join"), written, "the source of a table under 'from'", hint)
+        yield from _one_source(
+            ("table", "topic", "channel", "join"), written, "the source of a table under 'from'", hint
+        )
         given = [name for name in ("table", "join") if written.get(name) is not None]
         for field in ("keySerializer", "valueSerializer", "partitions"):
             if given and written.get(field) is not None:
@@ -55,10 +52,6 @@ class Origin(StreamSide):
                 yield Problem(message, f"remove it: a {given[0]} has its own", (field,), (given[0],))
 
 
-def _one_of(fields: tuple[str, ...], written: Mapping[str, Any], what: str, hint: str) -> Iterator[Problem]:
-    given = [field for field in fields if written.get(field) is not None]
-    for field in given[1:]:
-        message = f"{what} is one thing: '{field}' excludes '{given[0]}' (at {{other}})"
-        yield Problem(message, "remove one of the two", (field,), (given[0],))
-    if not given:
-        yield Problem(f"{what} needs {listing(fields, 'or')}", hint, absent=tuple((field,) for field in fields))
+def _one_source(fields: tuple[str, ...], written: Mapping[str, Any], what: str, hint: str) -> Iterator[Problem]:
+    yield from one_of(written, fields, f"{what} is one thing")
+    yield from at_least_one(written, fields, f"{what} needs {listing(fields, 'or')}", hint)

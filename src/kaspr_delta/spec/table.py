@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, JsonValue, WithJsonSchema
 
 from kaspr_delta.spec.aggregation import Aggregate, Count, ToTable, making_problems
-from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, Text, TextMap
+from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, Text, TextMap, optional
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.durations import Duration, PositiveDuration, milliseconds
 from kaspr_delta.spec.resource import Resource, ResourceSpec
@@ -23,7 +23,7 @@ class TumblingWindow(Spec):
     """Windows of one size, one after another."""
 
     size: PositiveDuration = Field(description="the length of a window, such as '1m'")
-    expires: Duration | None = Field(default=None, description="how long after their window rows stay; else for ever")
+    expires: Duration | None = optional("how long after their window rows stay; else for ever")
 
 
 class HoppingWindow(Spec):
@@ -31,10 +31,9 @@ class HoppingWindow(Spec):
 
     size: PositiveDuration = Field(description="the length of a window, such as '5m'")
     step: PositiveDuration = Field(description="how often a new window begins, such as '1m'")
-    expires: Duration | None = Field(default=None, description="how long after their window rows stay; else for ever")
+    expires: Duration | None = optional("how long after their window rows stay; else for ever")
 
     def problems(self) -> Iterator[Problem]:
-        """A step is not longer than its window: events in between would belong to none."""
         if milliseconds(self.step) > milliseconds(self.size):
             yield Problem(
                 f"step {self.step} is longer than size {self.size}", "events in between would have no window", ("step",)
@@ -58,13 +57,13 @@ def _lower_case(value: object) -> object:
 class Window(Spec):
     """How the rows of a table are split by time; ``relativeTo`` tells by whose clock."""
 
-    tumbling: TumblingWindow | None = Field(default=None, description="windows that follow one another")
-    hopping: HoppingWindow | None = Field(default=None, description="windows that overlap")
+    tumbling: TumblingWindow | None = optional("windows that follow one another")
+    hopping: HoppingWindow | None = optional("windows that overlap")
     relative_to: Annotated[
         Literal["stream", "now", "custom"], BeforeValidator(_lower_case), WithJsonSchema(_CLOCKS)
     ] = Field(default="stream", description="the event's time, the clock's, or what relativeToSelector returns")
-    relative_to_selector: Code | None = Field(
-        default=None, description="a Python function of the value that returns a time; with `relativeTo: custom`"
+    relative_to_selector: Code | None = optional(
+        "a Python function of the value that returns a time; with `relativeTo: custom`"
     )
     grace: Duration = Field(default="0s", description="how long after its end a window takes late events")
     emit: Literal["update", "close"] = Field(
@@ -72,7 +71,6 @@ class Window(Spec):
     )
 
     def problems(self) -> Iterator[Problem]:
-        """Exactly one kind of window; rows stay until it closes; a selector if and only if ``relativeTo`` is custom."""
         if self.tumbling and self.hopping:
             yield Problem("a table has tumbling or hopping windows, not both", "remove one of the two", ("hopping",))
         if not self.tumbling and not self.hopping:
@@ -96,40 +94,31 @@ class TableSpec(ResourceSpec):
     is_global: Boolean = Field(
         default=False, alias="global", description="a small table that is at hand everywhere: partitions need not fit"
     )
-    default_selector: Code | None = Field(
-        default=None, description="a Python class or function that makes the value of a missing key"
-    )
+    default_selector: Code | None = optional("a Python class or function that makes the value of a missing key")
     key_serializer: TableSerializer = Field(default="json", description="how keys are written in the changelog")
     value_serializer: TableSerializer = Field(default="json", description="how values are written in the changelog")
-    partitions: PositiveInteger | None = Field(
-        default=None, description="compared with the join's other side; else the application's topicPartitions"
+    partitions: PositiveInteger | None = optional(
+        "compared with the join's other side; else the application's topicPartitions"
     )
     extra_topic_configs: TextMap = Field(
         default_factory=dict, description="of the changelog; `cleanup.policy` and `retention.ms` have an effect"
     )
     options: TextMap = Field(default_factory=dict, description="of Kaspr's store")
-    window: Window | None = Field(default=None, description="a row for every key and window of time")
-    from_: Origin | None = Field(default=None, alias="from", description="the source of the table")
-    group_by: Code | None = Field(
-        default=None, description="a Python function (value) or (value, key) that returns the group; else the key"
+    window: Window | None = optional("a row for every key and window of time")
+    from_: Origin | None = optional("the source of the table", alias="from")
+    group_by: Code | None = optional("a Python function (value) or (value, key) that returns the group; else the key")
+    to_table: ToTable | None = optional("`{}`: the last value of every group")
+    count: Count | None = optional("`{}`: how many there are in every group")
+    reduce: Code | None = optional("a Python function (a, b) of the value so far and the next one")
+    aggregate: Aggregate | None = optional("a total of every group")
+    columns: Text | None = optional("the columns of its rows, as in `order_id STRING, price DOUBLE`", alias="schema")
+    key: Text | list[Text] | None = optional(
+        "of a table with a schema: the column, or the columns, that tell rows apart"
     )
-    to_table: ToTable | None = Field(default=None, description="`{}`: the last value of every group")
-    count: Count | None = Field(default=None, description="`{}`: how many there are in every group")
-    reduce: Code | None = Field(
-        default=None, description="a Python function (a, b) of the value so far and the next one"
-    )
-    aggregate: Aggregate | None = Field(default=None, description="a total of every group")
-    columns: Text | None = Field(
-        default=None, alias="schema", description="the columns of its rows, as in `order_id STRING, price DOUBLE`"
-    )
-    key: Text | list[Text] | None = Field(
-        default=None, description="of a table with a schema: the column, or the columns, that tell rows apart"
-    )
-    source: TableSource | None = Field(default=None, description="the Delta table of others that it stands for")
+    source: TableSource | None = optional("the Delta table of others that it stands for")
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
-        """At most one way in which the table is made; a schema or a source excludes some fields."""
         yield from making_problems(written)
         yield from typed_problems(written)
 
@@ -140,7 +129,6 @@ class TableSpec(ResourceSpec):
         return (key,) if isinstance(key, str) else tuple(key)
 
     def problems(self) -> Iterator[Problem]:
-        """Columns can be read; settings of the changelog that have an effect are well formed."""
         if not self.source:
             yield from schema_problems(self.columns, self.key_columns)
         for problem in config_problems(self.extra_topic_configs):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Boolean, Problem, Spec, Text
+from kaspr_delta.spec.base import Boolean, Problem, Spec, Text, optional
 from kaspr_delta.spec.cron import cron_problem
 from kaspr_delta.spec.durations import PositiveDuration
 from kaspr_delta.spec.near import suggestion
@@ -19,14 +19,11 @@ from kaspr_delta.spec.resource import Resource, ResourceSpec
 class Schedule(Spec):
     """When a task runs: every ``interval``, or by ``cron`` in a ``timezone`` (UTC unless given)."""
 
-    interval: PositiveDuration | None = Field(default=None, description="the time between two runs, such as '15m'")
-    cron: Text | None = Field(default=None, description="five fields, or six with the seconds last")
-    timezone: Text | None = Field(
-        default=None, description="an IANA name for `cron`, such as 'Europe/Berlin'; else UTC"
-    )
+    interval: PositiveDuration | None = optional("the time between two runs, such as '15m'")
+    cron: Text | None = optional("five fields, or six with the seconds last")
+    timezone: Text | None = optional("an IANA name for `cron`, such as 'Europe/Berlin'; else UTC")
 
     def problems(self) -> Iterator[Problem]:
-        """Exactly one of interval and cron, well formed; the time zone exists."""
         if self.interval and self.cron:
             yield Problem("a schedule has an 'interval' or a 'cron', not both", "remove one of the two", ("cron",))
         if not self.interval and not self.cron:
@@ -46,7 +43,7 @@ class TaskSpec(ResourceSpec):
     """The fields of a task."""
 
     on_leader: Boolean = False
-    schedule: Schedule | None = Field(default=None, description="when it runs; without it once at the start")
+    schedule: Schedule | None = optional("when it runs; without it once at the start")
     processors: Processors = Field(description="`pipeline` and `operations`")
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Boolean, Integer, PositiveInteger, Problem, Spec, Text, TextMap
+from kaspr_delta.spec.base import Boolean, Integer, PositiveInteger, Problem, Spec, Text, TextMap, optional
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.patterns import pattern_problem
 from kaspr_delta.spec.serializers import TopicSerializer
@@ -27,8 +27,8 @@ class TopicDeclaration(Spec):
     """How a topic is to be made in Kafka."""
 
     declare: Boolean | None = None
-    partitions: PositiveInteger | None = Field(default=None, description="how many partitions the topic has")
-    retention: Integer | None = Field(default=None, description="how many seconds records are kept")
+    partitions: PositiveInteger | None = optional("how many partitions the topic has")
+    retention: Integer | None = optional("how many seconds records are kept")
     compacting: Boolean | None = None
     deleting: Boolean | None = None
     replicas: PositiveInteger | None = None
@@ -37,7 +37,6 @@ class TopicDeclaration(Spec):
     )
 
     def problems(self) -> Iterator[Problem]:
-        """Settings that have an effect are well formed."""
         for problem in config_problems(self.config):
             yield replace(problem, at=("config", *problem.at))
 
@@ -45,14 +44,10 @@ class TopicDeclaration(Spec):
 class InputTopic(TopicDeclaration):
     """The topics an agent reads: one name, several separated by commas, or a pattern."""
 
-    name: Text | None = Field(default=None, description="one topic, or several separated by commas")
-    pattern: Text | None = Field(default=None, description="a regular expression: every topic whose whole name matches")
-    key_serializer: TopicSerializer | None = Field(
-        default=None, description="how keys are read; without it as the application does"
-    )
-    value_serializer: TopicSerializer | None = Field(
-        default=None, description="how values are read; without it as the application does"
-    )
+    name: Text | None = optional("one topic, or several separated by commas")
+    pattern: Text | None = optional("a regular expression: every topic whose whole name matches")
+    key_serializer: TopicSerializer | None = optional("how keys are read; without it as the application does")
+    value_serializer: TopicSerializer | None = optional("how values are read; without it as the application does")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -60,7 +55,6 @@ class InputTopic(TopicDeclaration):
         return tuple(dict.fromkeys(name.strip() for name in (self.name or "").split(",") if name.strip()))
 
     def problems(self) -> Iterator[Problem]:
-        """Exactly one of name and pattern, and each of them well formed."""
         yield from super().problems()
         if self.name is not None and self.pattern is not None:
             yield Problem("a topic has a 'name' or a 'pattern', not both", "remove one of the two", ("pattern",))
@@ -80,27 +74,18 @@ class InputTopic(TopicDeclaration):
 class SendTarget(TopicDeclaration):
     """Where a value is sent, and what becomes its key, value, partition and headers."""
 
-    name: Text | None = Field(default=None, description="the topic")
-    name_selector: Code | None = Field(default=None, description="a Python function that returns the topic's name")
-    key_selector: Code | None = Field(default=None, description="a Python function that returns the record's key")
-    value_selector: Code | None = Field(default=None, description="a Python function that returns the record's value")
-    partition_selector: Code | None = Field(
-        default=None, description="a Python function that returns the number of the partition"
-    )
-    headers_selector: Code | None = Field(
-        default=None, description="a Python function that returns the headers, as a mapping"
-    )
-    predicate: Code | None = Field(default=None, description="a Python function that says whether to send at all")
-    key_serializer: TopicSerializer | None = Field(
-        default=None, description="how keys are written; without it as the application does"
-    )
-    value_serializer: TopicSerializer | None = Field(
-        default=None, description="how values are written; without it as the application does"
-    )
+    name: Text | None = optional("the topic")
+    name_selector: Code | None = optional("a Python function that returns the topic's name")
+    key_selector: Code | None = optional("a Python function that returns the record's key")
+    value_selector: Code | None = optional("a Python function that returns the record's value")
+    partition_selector: Code | None = optional("a Python function that returns the number of the partition")
+    headers_selector: Code | None = optional("a Python function that returns the headers, as a mapping")
+    predicate: Code | None = optional("a Python function that says whether to send at all")
+    key_serializer: TopicSerializer | None = optional("how keys are written; without it as the application does")
+    value_serializer: TopicSerializer | None = optional("how values are written; without it as the application does")
     ack: Boolean = Field(default=False, description="give the next operation the record's metadata")
 
     def problems(self) -> Iterator[Problem]:
-        """Exactly one of name and nameSelector."""
         yield from super().problems()
         if self.name is not None and self.name_selector is not None:
             hint = "remove one of the two"

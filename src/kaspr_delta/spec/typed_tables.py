@@ -26,7 +26,6 @@ class TableSource(Spec):
     key: Annotated[list[Text], Field(min_length=1)] = Field(description="the columns that tell one row from another")
 
     def problems(self) -> Iterator[Problem]:
-        """The table can be found from every folder and machine; no column stands twice in the key."""
         if "/" in self.table:
             yield from absolute_path_problems(self.table, "table")
         elif not re.fullmatch(r"[^.\s]+\.[^.\s]+(\.[^.\s]+)?", self.table):

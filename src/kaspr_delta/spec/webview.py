@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Problem, Spec, Text, TextMap
+from kaspr_delta.spec.base import Problem, Spec, Text, TextMap, optional
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.patterns import expression_problem
 from kaspr_delta.spec.processors import Processors
@@ -27,7 +27,6 @@ class Request(Spec):
     path: Text = Field(description="the path of the URL, such as /user/{user_id}")
 
     def problems(self) -> Iterator[Problem]:
-        """The path begins with a slash and its parameters have different Python names."""
         if not self.path.startswith("/"):
             yield Problem(f"the path '{self.path}' does not begin with '/'", f"write '/{self.path}'", ("path",))
         names = [match[1] for match in PARAMETER.finditer(self.path)]
@@ -49,11 +48,10 @@ class Request(Spec):
 class ResponseSelector(Spec):
     """Functions of the last value (``onSuccess``) and of the error (``onError``)."""
 
-    on_success: Code | None = Field(default=None, description="a Python function of the last value")
-    on_error: Code | None = Field(default=None, description="a Python function of the error")
+    on_success: Code | None = optional("a Python function of the last value")
+    on_error: Code | None = optional("a Python function of the error")
 
     def problems(self) -> Iterator[Problem]:
-        """At least one of the two."""
         if not self.on_success and not self.on_error:
             yield Problem("a selector needs 'onSuccess' or 'onError'", "each holds a function under 'python'")
 
@@ -61,19 +59,18 @@ class ResponseSelector(Spec):
 class Response(Spec):
     """How the last value becomes an HTTP response."""
 
-    content_type: Literal["text/html", "application/json", "text/plain", "application/octet-stream"] | None = Field(
-        default=None, description="the type of the body"
+    content_type: Literal["text/html", "application/json", "text/plain", "application/octet-stream"] | None = optional(
+        "the type of the body"
     )
-    status_code: Annotated[int, Field(strict=True, ge=200, le=599)] | None = Field(
-        default=None, description="the status, where it is always the same"
+    status_code: Annotated[int, Field(strict=True, ge=200, le=599)] | None = optional(
+        "the status, where it is always the same"
     )
-    headers: TextMap | None = Field(default=None, description="the headers, where they are always the same")
-    body_selector: ResponseSelector | None = Field(default=None, description="functions that make the body")
-    status_code_selector: ResponseSelector | None = Field(default=None, description="functions that give the status")
-    headers_selector: ResponseSelector | None = Field(default=None, description="functions that give the headers")
+    headers: TextMap | None = optional("the headers, where they are always the same")
+    body_selector: ResponseSelector | None = optional("functions that make the body")
+    status_code_selector: ResponseSelector | None = optional("functions that give the status")
+    headers_selector: ResponseSelector | None = optional("functions that give the headers")
 
     def problems(self) -> Iterator[Problem]:
-        """A fixed value or a selector, not both."""
         if self.status_code is not None and self.status_code_selector:
             hint = "remove one of the two"
             yield Problem("'statusCode' and 'statusCodeSelector' exclude each other", hint, ("statusCodeSelector",))
