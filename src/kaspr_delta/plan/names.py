@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 
 def delta_name(name: str) -> str:
@@ -14,79 +15,40 @@ def delta_name(name: str) -> str:
     return re.sub(r"[^a-z0-9_]", "_", name.lower())
 
 
-def topic_table(topic: str) -> str:
-    """The Delta table of a topic."""
-    return f"topic__{delta_name(topic)}"
+def _beginning_with(prefix: str) -> Callable[[str], str]:
+    return lambda name: f"{prefix}{delta_name(name)}"
 
 
-def ingest_table(topic: str) -> str:
-    """The log of the reader of a topic that is bound as input."""
-    return f"ingest__{delta_name(topic)}"
-
-
-def export_table(topic: str) -> str:
-    """The log of the writer of a topic that is bound as output."""
-    return f"export__{delta_name(topic)}"
-
-
-def channel_table(channel: str) -> str:
-    """The Delta table of a channel, which is the log of its join."""
-    return f"channel__{delta_name(channel)}"
-
-
-def log_table(agent: str) -> str:
-    """The log of an agent's effects."""
-    return f"log__{delta_name(agent)}"
-
-
-def task_table(task: str) -> str:
-    """The log of a task's effects."""
-    return f"task__{delta_name(task)}"
-
-
-def subscriptions_table(join: str) -> str:
-    """The subscriptions of a join."""
-    return f"subscriptions__{delta_name(join)}"
-
-
-def waiting_table(join: str) -> str:
-    """The records of a stream that wait for their row in a table."""
-    return f"waiting__{delta_name(join)}"
-
-
-def index_table(join: str) -> str:
-    """The foreign keys of a right table's rows."""
-    return f"index__{delta_name(join)}"
-
-
-def buffer_table(join: str) -> str:
-    """The records of two streams that other records may still match."""
-    return f"buffer__{delta_name(join)}"
-
-
-def aggregation_table(table: str) -> str:
-    """The log of a table with a ``from``."""
-    return f"aggregation__{delta_name(table)}"
-
-
-def contributions_table(table: str) -> str:
-    """The contribution of each row of another table to a table that is made from it."""
-    return f"contributions__{delta_name(table)}"
-
-
-def group_times_table(table: str) -> str:
-    """The times of groups of a table that is made from another one: groups whose time moved and whose value did not."""
-    return f"group_times__{delta_name(table)}"
-
-
-def windows_table(table: str) -> str:
-    """The windows of a table that shows a window only when it closes."""
-    return f"windows__{delta_name(table)}"
-
-
-def value_view(name: str) -> str:
-    """The view of a table or result with VARIANT columns."""
-    return f"v_{delta_name(name)}"
+topic_table = _beginning_with("topic__")
+"""The Delta table of a topic."""
+ingest_table = _beginning_with("ingest__")
+"""The log of the reader of a topic that is bound as input."""
+export_table = _beginning_with("export__")
+"""The log of the writer of a topic that is bound as output."""
+channel_table = _beginning_with("channel__")
+"""The Delta table of a channel, which is the log of its join."""
+log_table = _beginning_with("log__")
+"""The log of an agent's effects."""
+task_table = _beginning_with("task__")
+"""The log of a task's effects."""
+subscriptions_table = _beginning_with("subscriptions__")
+"""The subscriptions of a join."""
+waiting_table = _beginning_with("waiting__")
+"""The records of a stream that wait for their row in a table."""
+index_table = _beginning_with("index__")
+"""The foreign keys of a right table's rows."""
+buffer_table = _beginning_with("buffer__")
+"""The records of two streams that other records may still match."""
+aggregation_table = _beginning_with("aggregation__")
+"""The log of a table with a ``from``."""
+contributions_table = _beginning_with("contributions__")
+"""The contribution of each row of another table to a table that is made from it."""
+group_times_table = _beginning_with("group_times__")
+"""The times of groups of a table that is made from another one: groups whose time moved and whose value did not."""
+windows_table = _beginning_with("windows__")
+"""The windows of a table that shows a window only when it closes."""
+value_view = _beginning_with("v_")
+"""The view of a table or result with VARIANT columns."""
 
 
 def application_id(application: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Iterator
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -10,26 +11,24 @@ from kaspr_delta.spec.base import FieldPath, Spec
 
 
 def spec_at(model: type[Spec], path: FieldPath) -> type[Spec] | None:
-    """The model of the mapping at ``path``, or None if no model describes it."""
-    current: type[Spec] | None = model
-    of_any_name = False
+    """The model of the mapping at ``path``, or None if no model describes it. ``*`` stands for any one element."""
+    named = False
     for step in path:
         # Indexes are skipped, because a list is declared by its elements. So are names that the author chooses.
-        if isinstance(step, int) or of_any_name:
-            of_any_name = False
-            continue
-        if current is None:
+        if isinstance(step, int) or step == "*" or named:
+            named = False
+        elif step in _mappings(model):
+            model, named = _mappings(model)[step]
+        else:
             return None
-        of_any_name = step in _of_any_name(current)
-        current = next((spec for name, spec in _mappings(current) if name == step), None)
-    return current
+    return model
 
 
 def places_of(model: type[Spec], field: str, path: tuple[str, ...] = ()) -> Iterator[str]:
     """The dotted paths of all mappings that have a field of that name."""
     if field in model.field_names():
         yield ".".join(path)
-    for name, spec in _mappings(model):
+    for name, (spec, _) in _mappings(model).items():
         yield from places_of(spec, field, (*path, name))
 
 
@@ -42,18 +41,14 @@ def description_of(model: type[Spec], path: FieldPath) -> str:
     return ""
 
 
-def _mappings(model: type[Spec]) -> Iterator[tuple[str, type[Spec]]]:
-    for name, field in model.model_fields.items():
-        spec = _spec_in(field.annotation)
-        if spec is not None:
-            yield field.alias or name, spec
-
-
-def _of_any_name(model: type[Spec]) -> Iterator[str]:
-    """The fields that hold one mapping for each name that the author chooses."""
-    for name, field in model.model_fields.items():
-        if get_origin(field.annotation) is dict:
-            yield field.alias or name
+@functools.cache
+def _mappings(model: type[Spec]) -> dict[str, tuple[type[Spec], bool]]:
+    """The fields that hold mappings with a model, and whether there is one for each name that the author chooses."""
+    return {
+        field.alias or name: (spec, get_origin(field.annotation) is dict)
+        for name, field in model.model_fields.items()
+        if (spec := _spec_in(field.annotation)) is not None
+    }
 
 
 def _spec_in(annotation: Any) -> type[Spec] | None:

@@ -103,7 +103,7 @@ class TableSpec(ResourceSpec):
     extra_topic_configs: TextMap = Field(
         default_factory=dict, description="of the changelog; `cleanup.policy` and `retention.ms` have an effect"
     )
-    options: TextMap = Field(default_factory=dict, description="of Kaspr's store")
+    options: TextMap = Field(default_factory=dict)
     window: Window | None = optional("a row for every key and window of time")
     from_: Origin | None = optional("the source of the table", alias="from")
     group_by: Code | None = optional("a Python function (value) or (value, key) that returns the group; else the key")

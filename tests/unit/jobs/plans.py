@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.builder.order import data_flow, groups, stages
-from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.job_schedule import JobSchedule
+from kaspr_delta.plan.definition.application import JobSchedule, Plan
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, JoinPlan, Spelling
 from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, SendPlan, Serializers, TopicInput
 from kaspr_delta.spec.diagnostics import Location

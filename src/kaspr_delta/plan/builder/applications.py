@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.builder.report import Report
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.names import default_channel
 from kaspr_delta.spec.agent import AgentSpec, KasprAgent
 from kaspr_delta.spec.app import AppSpec, KasprApp
+from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.diagnostics import Location
-from kaspr_delta.spec.join import JoinSpec, KasprJoin
+from kaspr_delta.spec.join import JoinSpec
+from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.loader import LoadedManifest
 from kaspr_delta.spec.metadata import APP_LABEL
 from kaspr_delta.spec.near import nearest
 from kaspr_delta.spec.resource import ResourceSpec
-from kaspr_delta.spec.table import KasprTable, TableSpec
-from kaspr_delta.spec.task import KasprTask, TaskSpec
-from kaspr_delta.spec.webview import KasprWebView, WebViewSpec
+from kaspr_delta.spec.table import TableSpec
+from kaspr_delta.spec.task import TaskSpec
+from kaspr_delta.spec.webview import WebViewSpec
 
 ABSENT_APP = "there is no KasprApp"
 """The beginning of the warning that an application has no KasprApp and therefore default settings."""
@@ -38,6 +42,28 @@ class Declared(Generic[S_co]):
     def location(self) -> Location:
         """Where the manifest begins."""
         return self.source.location
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The resource as people write it on the command line."""
+        return ResourceRef(short_kind(self.source.manifest.kind), self.name)
+
+    @property
+    def named_at(self) -> Location:
+        """Where the name of the resource stands."""
+        return self.source.locate_value("metadata", "name")
+
+    def at(self, *field: str | int) -> Location:
+        """Where the value of a field of the ``spec`` begins, or of its nearest parent's key."""
+        return self.source.locate_value("spec", *field)
+
+    def key_at(self, *field: str | int) -> Location:
+        """Where the key of a field of the ``spec`` stands, or that of its nearest parent."""
+        return self.source.locate("spec", *field)
+
+    def snippet(self, code: Code | None, *field: str | int) -> Snippet | None:
+        """The function in a field of the ``spec``, ready to be called; None if the field is absent."""
+        return self.source.snippet(code, "spec", *field) if code else None
 
 
 @dataclass(slots=True)
@@ -61,15 +87,19 @@ class DeclaredApplication:
         """All resources, the KasprApp first."""
         if self.app is not None:
             yield self.app
-        kinds: tuple[Mapping[str, Declared[ResourceSpec]], ...] = (
-            self.tables,
-            self.joins,
-            self.agents,
-            self.web_views,
-            self.tasks,
-        )
-        for kind in kinds:
-            yield from kind.values()
+        for declared in self.by_kind.values():
+            yield from declared.values()
+
+    @property
+    def by_kind(self) -> dict[str, dict[str, Declared[Any]]]:
+        """The resources by kind and name, without the KasprApp."""
+        return {
+            "KasprTable": self.tables,
+            "KasprJoin": self.joins,
+            "KasprAgent": self.agents,
+            "KasprWebView": self.web_views,
+            "KasprTask": self.tasks,
+        }
 
 
 def channel_of(join: Declared[JoinSpec]) -> str:
@@ -116,28 +146,14 @@ def _application_of(source: LoadedManifest, declared: list[str], report: Report)
 def _add(source: LoadedManifest, application: DeclaredApplication, report: Report) -> None:
     manifest = source.manifest
     name = manifest.metadata.name
-    earlier: Declared[ResourceSpec] | None
-    match manifest:
-        case KasprApp():
-            earlier, application.app = application.app, application.app or Declared(name, manifest.spec, source)
-        case KasprTable():
-            earlier = application.tables.get(name)
-            application.tables.setdefault(name, Declared(name, manifest.spec, source))
-        case KasprJoin():
-            earlier = application.joins.get(name)
-            application.joins.setdefault(name, Declared(name, manifest.spec, source))
-        case KasprAgent():
-            earlier = application.agents.get(name)
-            application.agents.setdefault(name, Declared(name, manifest.spec, source))
-        case KasprWebView():
-            earlier = application.web_views.get(name)
-            application.web_views.setdefault(name, Declared(name, manifest.spec, source))
-        case KasprTask():
-            earlier = application.tasks.get(name)
-            application.tasks.setdefault(name, Declared(name, manifest.spec, source))
-    if earlier is not None:
-        message = f"there is another {manifest.kind} '{name}' at {earlier.location}"
-        report.error(source.locate_value("metadata", "name"), message, "give one of them another name or remove it")
+    declared: Declared[Any] = Declared(name, manifest.spec, source)
+    if isinstance(manifest, KasprApp):
+        first = application.app = application.app or declared
+    else:
+        first = application.by_kind[manifest.kind].setdefault(name, declared)
+    if first is not declared:
+        message = f"there is another {manifest.kind} '{name}' at {first.location}"
+        report.error(declared.named_at, message, "give one of them another name or remove it")
 
 
 def _warn_of_absent_app(application: DeclaredApplication, existing: Iterable[str], report: Report) -> None:

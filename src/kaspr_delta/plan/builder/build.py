@@ -6,13 +6,15 @@ findings is an error, no plan should run at all: the caller decides that.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from kaspr_delta.errors import NotFoundError
-from kaspr_delta.plan.builder.agents import agent_plans
-from kaspr_delta.plan.builder.aggregations import aggregation_plans
-from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, applications, channel_of
+from kaspr_delta.plan.builder.aggregations import aggregation_plan
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, S_co, applications, channel_of
 from kaspr_delta.plan.builder.bindings import bound_topics
+from kaspr_delta.plan.builder.copartitioning import Copartitioning
 from kaspr_delta.plan.builder.defaults import defaults_of
 from kaspr_delta.plan.builder.delta_names import claims, refuse_clashes
 from kaspr_delta.plan.builder.ignored_fields import note_fields_without_effect
@@ -20,13 +22,12 @@ from kaspr_delta.plan.builder.job_schedule import job_schedule
 from kaspr_delta.plan.builder.joins import join_plans
 from kaspr_delta.plan.builder.order import data_flow, definition_cycles, groups, stages
 from kaspr_delta.plan.builder.outside import note_calls_from_workers
+from kaspr_delta.plan.builder.pipelines import agent_plan, refuse_addresses_twice, task_plan, web_view_plan
 from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.builder.sides import Sides
 from kaspr_delta.plan.builder.tables import table_plan
-from kaspr_delta.plan.builder.tasks import task_plans
 from kaspr_delta.plan.builder.topics import named_topics, topic_plans
-from kaspr_delta.plan.builder.web_views import web_view_plans
 from kaspr_delta.plan.definition.application import Edge, Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.typed_joins import type_problems
@@ -34,6 +35,8 @@ from kaspr_delta.plan.names import application_id, changelog_topic, delta_name
 from kaspr_delta.spec.diagnostics import Finding, sorted_findings
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.loader import LoadedManifests
+
+PlanOf = TypeVar("PlanOf")
 
 
 def build_plans(loaded: LoadedManifests) -> tuple[tuple[Plan, ...], tuple[Finding, ...]]:
@@ -72,13 +75,16 @@ def _plan(
     named = tuple(named_topics(application))
     mentioned = tuple(topic for topic in named if topic.name not in changelogs)
     topics = topic_plans(mentioned, defaults, bound_topics(application, named, changelogs, report))
-    sides = Sides(application, defaults, {topic.name: topic for topic in topics}, changelogs)
-    tables = tuple(table_plan(application, application.tables[name], defaults) for name in sorted(application.tables))
-    joins = join_plans(application, sides, references)
-    aggregations = aggregation_plans(application, sides, references)
-    agents = agent_plans(application, defaults, references, [topic.name for topic in topics])
-    tasks = task_plans(application, defaults, references)
-    web_views = web_view_plans(application, defaults, references)
+    sides = Sides(references, defaults, {topic.name: topic for topic in topics}, changelogs)
+    selectors = {topic.name: topic.selector for topic in named if topic.selector}
+    tables = _planned(application.tables, lambda table: table_plan(application, table, defaults))
+    joins = join_plans(sides, Copartitioning(application, report, selectors))
+    aggregations = _planned(application.tables, lambda table: aggregation_plan(table, sides))
+    names = [topic.name for topic in topics]
+    agents = _planned(application.agents, lambda agent: agent_plan(agent, defaults, references, names))
+    tasks = _planned(application.tasks, lambda task: task_plan(task, defaults, references))
+    web_views = _planned(application.web_views, lambda view: web_view_plan(view, defaults, references))
+    refuse_addresses_twice(application.web_views.values(), report)
     _refuse_shared_channels(application, report)
     refuse_clashes(claims(application, ((topic.name, topic.location) for topic in mentioned)), report)
     note_fields_without_effect(application, report)
@@ -115,6 +121,13 @@ def _plan(
     return plan
 
 
+def _planned(
+    declared: Mapping[str, Declared[S_co]], plan: Callable[[Declared[S_co]], PlanOf | None]
+) -> tuple[PlanOf, ...]:
+    """The plans of the resources that do not wait, sorted by name."""
+    return tuple(found for name in sorted(declared) if (found := plan(declared[name])) is not None)
+
+
 def _refuse_misfits(application: DeclaredApplication, plan: Plan, report: Report) -> None:
     """Report keys that can never be equal and columns that cannot be selected. Foreign tables are checked when read."""
     for join in plan.joins:
@@ -123,12 +136,12 @@ def _refuse_misfits(application: DeclaredApplication, plan: Plan, report: Report
         declared = application.joins[join.name]
         locations = {"key": declared.spec.key_field or "on", "select": "select"}
         for part, message, hint in type_problems(plan, join):
-            report.error(declared.source.locate_value("spec", locations[part]), f"join '{join.name}': {message}", hint)
+            report.error(declared.at(locations[part]), f"join '{join.name}': {message}", hint)
 
 
 def _refuse_circles(application: DeclaredApplication, edges: tuple[Edge, ...], report: Report) -> None:
     locations = {
-        **{f"table/{table.name}": table.source.locate("spec", "from") for table in application.tables.values()},
+        **{f"table/{table.name}": table.key_at("from") for table in application.tables.values()},
         **{f"join/{join.name}": join.location for join in application.joins.values()},
     }
     for circle in definition_cycles(edges):
@@ -144,8 +157,8 @@ def _refuse_shared_channels(application: DeclaredApplication, report: Report) ->
         first = writers.setdefault(channel, join)
         if first is not join:
             message = f"join '{join.name}' and join '{first.name}' at {first.location} write one channel, '{channel}'"
-            at = ("spec", "outputChannel") if join.spec.output_channel else ("metadata", "name")
-            report.error(join.source.locate_value(*at), message, "give each join its own outputChannel")
+            at = join.at("outputChannel") if join.spec.output_channel else join.named_at
+            report.error(at, message, "give each join its own outputChannel")
 
 
 def _refuse_shared_schemas(found: tuple[DeclaredApplication, ...], report: Report) -> None:

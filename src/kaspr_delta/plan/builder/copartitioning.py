@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
-from kaspr_delta.plan.builder.pipelines import OPERATIONS
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.builder.sides import RecordSide, RowSide, Side
 from kaspr_delta.plan.definition.resources import TopicInput
 from kaspr_delta.plan.names import changelog_topic
-from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.join import JoinSpec
-from kaspr_delta.spec.topics import SendTarget
 
 _BY_KEY = ("same-key", "stream-table", "stream-stream")
 
@@ -42,12 +39,7 @@ class Copartitioning:
 
     application: DeclaredApplication
     report: Report
-    selectors: Mapping[str, Location]
-
-    @classmethod
-    def of(cls, application: DeclaredApplication, report: Report) -> Copartitioning:
-        """The check for an application."""
-        return cls(application, report, dict(_selectors(application)))
+    selectors: Mapping[str, Location | None]
 
     def check(self, join: Declared[JoinSpec], left: Side, right: Side) -> None:
         """Report a join that needs copartitioned sides and has others."""
@@ -66,22 +58,14 @@ class Copartitioning:
         if isinstance(side, RowSide):
             field = f"{which}Table"
             declared = self.application.tables.get(side.name) or self.application.joins[side.name]
-            locations = [_written(declared, ("spec", name)) for name in ("partitions", "keySerializer")]
-            own = declared.source.locate_value("metadata", "name")
-            selector = self.selectors.get(changelog_topic(self.application.name, side.name))
-            at = join.source.locate_value("spec", field)
-            return _Spread(side, field, at, locations[0] or own, locations[1] or own, selector)
-        field = f"{which}Stream"
-        own = join.source.locate_value("spec", field, "topic" if isinstance(side.plan.input, TopicInput) else "channel")
-        counted = ("repartition", "partitions") if side.plan.repartitioned else (field, "partitions")
-        return _Spread(
-            side,
-            field,
-            own,
-            _written(join, ("spec", *counted)) or own,
-            _written(join, ("spec", field, "keySerializer")) or own,
-            None if side.plan.repartitioned else self.selectors.get(side.name),
-        )
+            own, selector = declared.named_at, self.selectors.get(changelog_topic(self.application.name, side.name))
+            counted, spelled = (_written(declared, name) or own for name in ("partitions", "keySerializer"))
+            return _Spread(side, field, join.at(field), counted, spelled, selector)
+        field, anew = f"{which}Stream", side.plan.repartitioned
+        own = join.at(field, "topic" if isinstance(side.plan.input, TopicInput) else "channel")
+        counted = _written(join, "repartition" if anew else field, "partitions") or own
+        spelled = _written(join, field, "keySerializer") or own
+        return _Spread(side, field, own, counted, spelled, None if anew else self.selectors.get(side.name))
 
     def _remedies(self, join: Declared[JoinSpec], left: _Spread, right: _Spread) -> str:
         """The hint: the same key serializer if they differ, and one of the ways to copartition the sides."""
@@ -147,23 +131,6 @@ def _reasons(left: _Spread, right: _Spread) -> Iterator[str]:
         )
 
 
-def _selectors(application: DeclaredApplication) -> Iterator[tuple[str, Location]]:
-    """The locations of the partition selectors of all sends to named topics, with the topic."""
-    for agent in application.agents.values():
-        for index, topic in enumerate(agent.spec.output.topics):
-            yield from _selector(agent, topic, ("spec", "output", "topics", index))
-    for kind in (application.agents, application.tasks, application.web_views):
-        for resource in kind.values():
-            for index, operation in resource.spec.processors.steps():
-                if operation.topic_send:
-                    yield from _selector(resource, operation.topic_send, (*OPERATIONS, index, "topicSend"))
-
-
-def _selector(resource: Declared[Any], target: SendTarget, at: FieldPath) -> Iterator[tuple[str, Location]]:
-    if target.name and target.partition_selector:
-        yield target.name, resource.source.locate(*at, "partitionSelector")
-
-
-def _written(declared: Declared[Any], path: FieldPath) -> Location | None:
+def _written(declared: Declared[Any], *field: str) -> Location | None:
     """The location of a field, if it was written."""
-    return declared.source.locate_value(*path) if path in declared.source.positions.locations else None
+    return declared.at(*field) if ("spec", *field) in declared.source.positions.locations else None

@@ -5,30 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from kaspr_delta.plan import names
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.report import Report
-from kaspr_delta.plan.names import (
-    aggregation_table,
-    buffer_table,
-    channel_table,
-    contributions_table,
-    delta_name,
-    export_table,
-    group_times_table,
-    index_table,
-    ingest_table,
-    log_table,
-    subscriptions_table,
-    task_table,
-    topic_table,
-    value_view,
-    waiting_table,
-    windows_table,
-)
-from kaspr_delta.spec.app import AppSpec
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.join import JoinSpec
-from kaspr_delta.spec.resource import ResourceSpec
 from kaspr_delta.spec.streams import Origin
 from kaspr_delta.spec.table import TableSpec
 
@@ -37,10 +18,10 @@ SYSTEM_PREFIX = "_kaspr"
 
 # The state table of a join, by shape: it is kept beside the channel and the result.
 _STATE = {
-    "foreign-key": (subscriptions_table, "subscriptions"),
-    "stream-table": (waiting_table, "waiting records"),
-    "right-foreign-key": (index_table, "index"),
-    "stream-stream": (buffer_table, "buffer"),
+    "foreign-key": (names.subscriptions_table, "subscriptions"),
+    "stream-table": (names.waiting_table, "waiting records"),
+    "right-foreign-key": (names.index_table, "index"),
+    "stream-stream": (names.buffer_table, "buffer"),
 }
 
 
@@ -60,50 +41,42 @@ def claims(application: DeclaredApplication, topics: Iterable[tuple[str, Locatio
     for join in application.joins.values():
         yield from _of_join(join)
     for agent in application.agents.values():
-        yield Claim(log_table(agent.name), f"the log of agent '{agent.name}'", _name_of(agent))
+        yield Claim(names.log_table(agent.name), f"the log of agent '{agent.name}'", agent.named_at)
     for task in application.tasks.values():
-        yield Claim(task_table(task.name), f"the log of task '{task.name}'", _name_of(task))
+        yield Claim(names.task_table(task.name), f"the log of task '{task.name}'", task.named_at)
     for topic, location in topics:
-        yield Claim(topic_table(topic), f"topic '{topic}'", location)
-    if application.app is not None:
-        yield from _of_bindings(application.app)
+        yield Claim(names.topic_table(topic), f"topic '{topic}'", location)
+    if app := application.app:
+        for topic in app.spec.topics:
+            at = app.key_at("topics", topic)
+            yield Claim(names.ingest_table(topic), f"the log of the ingest of topic '{topic}'", at)
+            yield Claim(names.export_table(topic), f"the log of the export of topic '{topic}'", at)
 
 
 def _of_table(table: Declared[TableSpec], application: DeclaredApplication) -> Iterator[Claim]:
-    at, spec = _name_of(table), table.spec
-    yield Claim(delta_name(table.name), f"table '{table.name}'", at)
-    yield Claim(value_view(table.name), f"the view of table '{table.name}'", at)
+    at, spec = table.named_at, table.spec
+    yield Claim(names.delta_name(table.name), f"table '{table.name}'", at)
+    yield Claim(names.value_view(table.name), f"the view of table '{table.name}'", at)
     if spec.from_ is not None:
-        yield Claim(aggregation_table(table.name), f"the log of table '{table.name}'", at)
+        yield Claim(names.aggregation_table(table.name), f"the log of table '{table.name}'", at)
         if _made_from_rows(spec.from_, application):
-            yield Claim(contributions_table(table.name), f"the contributions to table '{table.name}'", at)
-            yield Claim(group_times_table(table.name), f"the times of groups of table '{table.name}'", at)
+            yield Claim(names.contributions_table(table.name), f"the contributions to table '{table.name}'", at)
+            yield Claim(names.group_times_table(table.name), f"the times of groups of table '{table.name}'", at)
     if spec.window and spec.window.emit == "close":
-        yield Claim(windows_table(table.name), f"the open windows of table '{table.name}'", at)
+        yield Claim(names.windows_table(table.name), f"the open windows of table '{table.name}'", at)
 
 
 def _of_join(join: Declared[JoinSpec]) -> Iterator[Claim]:
-    at = _name_of(join)
+    at = join.named_at
     if join.spec.has_result:
-        yield Claim(delta_name(join.name), f"the result of join '{join.name}'", at)
-        yield Claim(value_view(join.name), f"the view of join '{join.name}'", at)
+        yield Claim(names.delta_name(join.name), f"the result of join '{join.name}'", at)
+        yield Claim(names.value_view(join.name), f"the view of join '{join.name}'", at)
     if join.spec.shape in _STATE:
-        state, what = _STATE[join.spec.shape]
-        yield Claim(state(join.name), f"the {what} of join '{join.name}'", at)
+        state_table, what = _STATE[join.spec.shape]
+        yield Claim(state_table(join.name), f"the {what} of join '{join.name}'", at)
     channel = channel_of(join)
-    at = join.source.locate_value("spec", "outputChannel") if join.spec.output_channel else at
-    yield Claim(channel_table(channel), f"channel '{channel}'", at)
-
-
-def _of_bindings(app: Declared[AppSpec]) -> Iterator[Claim]:
-    for topic in app.spec.topics:
-        at = app.source.locate("spec", "topics", topic)
-        yield Claim(ingest_table(topic), f"the log of the ingest of topic '{topic}'", at)
-        yield Claim(export_table(topic), f"the log of the export of topic '{topic}'", at)
-
-
-def _name_of(resource: Declared[ResourceSpec]) -> Location:
-    return resource.source.locate_value("metadata", "name")
+    at = join.at("outputChannel") if join.spec.output_channel else at
+    yield Claim(names.channel_table(channel), f"channel '{channel}'", at)
 
 
 def _made_from_rows(origin: Origin, application: DeclaredApplication) -> bool:

@@ -9,11 +9,10 @@ import networkx as nx
 
 from kaspr_delta.functions.column_paths import Picked, path_of, picked
 from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.plan import names
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.copartitioning import Copartitioning
-from kaspr_delta.plan.builder.references import References
-from kaspr_delta.plan.builder.sides import RecordSide, RowSide, Side, Sides
-from kaspr_delta.plan.builder.stream_serializers import refuse_unspellable
+from kaspr_delta.plan.builder.sides import RowSide, Side, Sides
 from kaspr_delta.plan.definition.joins import (
     ForeignKeyJoinPlan,
     JoinPlan,
@@ -23,26 +22,15 @@ from kaspr_delta.plan.definition.joins import (
     StreamStreamJoinPlan,
     StreamTableJoinPlan,
 )
-from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.selects import SelectPlan
-from kaspr_delta.plan.names import (
-    buffer_table,
-    channel_table,
-    delta_name,
-    index_table,
-    subscriptions_table,
-    waiting_table,
-)
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.join import JoinSpec
-from kaspr_delta.spec.streams import StreamSide
 
 
-def join_plans(application: DeclaredApplication, sides: Sides, references: References) -> tuple[JoinPlan, ...]:
+def join_plans(sides: Sides, copartitioning: Copartitioning) -> tuple[JoinPlan, ...]:
     """The plans of all joins that do not wait, sorted by name."""
-    copartitioning = Copartitioning.of(application, references.report)
-    plans = [_plan(join, sides, references, copartitioning) for join in _feeders_first(application)]
+    plans = [_plan(join, sides, copartitioning) for join in _feeders_first(sides.references.application)]
     return tuple(sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.name))
 
 
@@ -61,109 +49,70 @@ def _feeders_first(application: DeclaredApplication) -> Iterator[Declared[JoinSp
         yield from (application.joins[name] for name in sorted(together))
 
 
-def _plan(
-    join: Declared[JoinSpec], sides: Sides, references: References, copartitioning: Copartitioning
-) -> JoinPlan | None:
-    spec = join.spec
-    left = _side(join, "left", sides, references)
-    right = _side(join, "right", sides, references)
-    if left is None or right is None or ResourceRef("join", join.name) in references.waiting:
+def _plan(join: Declared[JoinSpec], sides: Sides, copartitioning: Copartitioning) -> JoinPlan | None:
+    spec, left, right = join.spec, _side(join, "left", sides), _side(join, "right", sides)
+    if left is None or right is None or join.ref in sides.references.waiting:
         return None
     copartitioning.check(join, left, right)
     channel = channel_of(join)
     common: dict[str, Any] = {
         "name": join.name,
         "type": spec.type,
+        "left": left.name if isinstance(left, RowSide) else left.plan,
+        "right": right.name if isinstance(right, RowSide) else right.plan,
         "spelling": Spelling(sides.result_key(join), left.serializers.value, right.serializers.value),
         "channel": channel,
-        "log": channel_table(channel),
+        "log": names.channel_table(channel),
         "description": spec.description,
         "location": join.location,
     }
-    if isinstance(left, RowSide):
-        return _of_tables(join, left, right, common)
-    return (
-        _of_stream_and_table(join, left, right, common)
-        if isinstance(right, RowSide)
-        else _of_streams(join, left, right, common)
-    )
-
-
-def _of_tables(join: Declared[JoinSpec], left: RowSide, right: Side, common: dict[str, Any]) -> JoinPlan:
-    common |= {"left": left.name, "right": right.name, "result": delta_name(join.name), "select": _select(join)}
     extractor, columns = _extractor(join)
-    if extractor is None:
-        return SameKeyJoinPlan(**common)
-    subscriptions = subscriptions_table(join.name)
-    return ForeignKeyJoinPlan(**common, extractor=extractor, picked=columns, subscriptions=subscriptions)
-
-
-def _of_stream_and_table(
-    join: Declared[JoinSpec], left: RecordSide, right: RowSide, common: dict[str, Any]
-) -> JoinPlan:
-    spec = join.spec
-    common |= {"left": left.plan, "right": right.name}
+    if isinstance(left, RowSide):
+        common |= {"result": names.delta_name(join.name), "select": _select(join)}
+        if extractor is None:
+            return SameKeyJoinPlan(**common)
+        subscriptions = names.subscriptions_table(join.name)
+        return ForeignKeyJoinPlan(**common, extractor=extractor, picked=columns, subscriptions=subscriptions)
     if spec.right_extractor is not None:
-        extractor = _snippet(join, spec.right_extractor, "rightExtractor")
-        return RightForeignKeyJoinPlan(**common, extractor=extractor, index=index_table(join.name))
-    return StreamTableJoinPlan(
-        **common,
-        mapper=_extractor(join)[0],
-        is_global=right.is_global,
-        pending=milliseconds(spec.pending.ttl) if spec.pending else None,
-        waiting=waiting_table(join.name),
-    )
-
-
-def _of_streams(join: Declared[JoinSpec], left: RecordSide, right: RecordSide, common: dict[str, Any]) -> JoinPlan:
-    window = join.spec.window
-    if window is None:
-        msg = f"join '{join.name}' of two streams has no window"
-        raise ValueError(msg)
+        by = join.source.snippet(spec.right_extractor, "spec", "rightExtractor")
+        return RightForeignKeyJoinPlan(**common, extractor=by, index=names.index_table(join.name))
+    if isinstance(right, RowSide):
+        return StreamTableJoinPlan(
+            **common,
+            mapper=extractor,
+            is_global=right.is_global,
+            pending=milliseconds(spec.pending.ttl) if spec.pending else None,
+            waiting=names.waiting_table(join.name),
+        )
+    assert spec.window is not None  # noqa: S101  two streams have one
     return StreamStreamJoinPlan(
         **common,
-        left=left.plan,
-        right=right.plan,
-        before=milliseconds(window.before),
-        after=milliseconds(window.after),
-        grace=milliseconds(window.grace),
-        buffer=buffer_table(join.name),
+        before=milliseconds(spec.window.before),
+        after=milliseconds(spec.window.after),
+        grace=milliseconds(spec.window.grace),
+        buffer=names.buffer_table(join.name),
     )
 
 
-def _side(join: Declared[JoinSpec], side: str, sides: Sides, references: References) -> Side | None:
+def _side(join: Declared[JoinSpec], side: str, sides: Sides) -> Side | None:
     """The left or right side; None if it is missing or cannot be a side."""
-    ref = ResourceRef("join", join.name)
+    references = sides.references
     table = join.spec.left_table if side == "left" else join.spec.right_table
     stream = join.spec.left_stream if side == "left" else join.spec.right_stream
     if stream is not None:
-        return _stream(join, f"{side}Stream", stream, sides, references)
+        repartition = join.spec.repartition.partitions if join.spec.repartition else None
+        return sides.declared(join, f"{side}Stream", stream, repartition)
     role = f"{side}Table"
-    location = join.source.locate_value("spec", role)
-    if table is None or not references.rows(ref, role, table, location):
+    location = join.at(role)
+    if table is None or not references.rows(join.ref, role, table, location):
         return None
     declared = references.application.tables.get(table)
     if declared is not None and declared.spec.window:
-        window = declared.source.locate("spec", "window")
+        window = declared.key_at("window")
         message = f"the {role} of join '{join.name}' has windows (at {window}): its rows have no key of their own"
         hint = "join a table without windows; an agent can write one from the values of the windows"
         references.report.error(location, message, hint)
     return sides.rows(table)
-
-
-def _stream(
-    join: Declared[JoinSpec], role: str, stream: StreamSide, sides: Sides, references: References
-) -> RecordSide | None:
-    ref = ResourceRef("join", join.name)
-    writer = None
-    if stream.channel is not None:
-        writer = references.channel(ref, stream.channel, join.source.locate_value("spec", role, "channel"))
-        if writer is None:
-            return None
-    repartition = join.spec.repartition.partitions if join.spec.repartition else None
-    found = sides.records(stream, writer=writer, repartition=repartition)
-    refuse_unspellable(join.source, ("spec", role), found, references)
-    return found
 
 
 def _select(join: Declared[JoinSpec]) -> SelectPlan | None:
@@ -181,13 +130,9 @@ def _extractor(join: Declared[JoinSpec]) -> tuple[Snippet | None, Picked | None]
     """The function that returns the right table's key, if any, and the columns of the key if it consists of columns."""
     spec = join.spec
     if spec.extractor is not None:
-        extractor = _snippet(join, spec.extractor, "extractor")
+        extractor = join.source.snippet(spec.extractor, "spec", "extractor")
         return extractor, picked(extractor)
     if spec.column is None and spec.columns is None:
         return None, None
     columns = Picked.of_names(tuple(spec.columns or [spec.column or ""]), several=len(spec.columns or ()) > 1)
     return columns.function, columns
-
-
-def _snippet(join: Declared[JoinSpec], code: Code, field: str) -> Snippet:
-    return join.source.snippet(code, "spec", field)

@@ -1,79 +1,218 @@
-"""Plans of pipelines: operations in order, every function compiled, every topic with its serializers."""
+"""Plans of agents, tasks and web views: a pipeline each, every function compiled, every topic with its serializers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, TypeAlias
 
-from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.functions.call import unfilled
 from kaspr_delta.plan.builder.applications import Declared
 from kaspr_delta.plan.builder.defaults import Defaults
 from kaspr_delta.plan.builder.references import References
-from kaspr_delta.plan.definition.resources import OperationPlan, ResourceRef, SendPlan, TableParameter
+from kaspr_delta.plan.builder.report import Report
+from kaspr_delta.plan.definition.paths import SYSTEM_PATHS, parts_of, shape_of
+from kaspr_delta.plan.definition.resources import (
+    AgentPlan,
+    ChannelInput,
+    OperationPlan,
+    ResponsePlan,
+    SchedulePlan,
+    SelectorPlan,
+    SendPlan,
+    TableParameter,
+    TakePlan,
+    TaskPlan,
+    TopicInput,
+    WebViewPlan,
+)
+from kaspr_delta.plan.names import log_table, task_table
+from kaspr_delta.spec.agent import AgentSpec
 from kaspr_delta.spec.base import FieldPath
-from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.diagnostics import Location
-from kaspr_delta.spec.loader import LoadedManifest
-from kaspr_delta.spec.processors import Processors
-from kaspr_delta.spec.resource import ResourceSpec
+from kaspr_delta.spec.durations import milliseconds
+from kaspr_delta.spec.near import suggestion
+from kaspr_delta.spec.patterns import matching
+from kaspr_delta.spec.task import TaskSpec
 from kaspr_delta.spec.topics import SendTarget, TopicSend
+from kaspr_delta.spec.webview import ResponseSelector, WebViewSpec
 
-OPERATIONS: FieldPath = ("spec", "processors", "operations")
-"""The path of the operations in the manifests of agents, web views and tasks."""
+OPERATIONS = ("processors", "operations")
+"""The path of the operations in the ``spec`` of agents, web views and tasks."""
+
+Piped: TypeAlias = Declared[AgentSpec] | Declared[TaskSpec] | Declared[WebViewSpec]
 
 
-def pipeline(resource: Declared[ResourceSpec], processors: Processors, defaults: Defaults) -> Iterator[OperationPlan]:
+def agent_plan(
+    agent: Declared[AgentSpec], defaults: Defaults, references: References, topics: Collection[str]
+) -> AgentPlan | None:
+    """The plan of an agent; None if it waits. ``topics`` are those that the application names."""
+    spec, source = agent.spec, _input(agent, defaults, references, topics)
+    common = _common(agent, defaults, references)
+    for table in common["tables"]:
+        _compare_key_serializers(agent, table, defaults, references)
+    if agent.ref in references.waiting or source is None:
+        return None
+    return AgentPlan(
+        **common,
+        input=source,
+        take=TakePlan(spec.input.take.max, milliseconds(spec.input.take.within)) if spec.input.take else None,
+        outputs=tuple(
+            _send(agent, topic, ("output", "topics", index), defaults) for index, topic in enumerate(spec.output.topics)
+        ),
+        log=log_table(agent.name),
+    )
+
+
+def task_plan(task: Declared[TaskSpec], defaults: Defaults, references: References) -> TaskPlan | None:
+    """The plan of a task; None if it waits."""
+    given, common = task.spec.schedule, _common(task, defaults, references)
+    if task.ref in references.waiting:
+        return None
+    interval = milliseconds(given.interval) if given and given.interval else None
+    schedule = SchedulePlan(interval, given.cron, given.timezone or "UTC") if given else None
+    return TaskPlan(**common, schedule=schedule, log=task_table(task.name))
+
+
+def web_view_plan(view: Declared[WebViewSpec], defaults: Defaults, references: References) -> WebViewPlan | None:
+    """The plan of a web view; None if it waits."""
+    request, common = view.spec.request, _common(view, defaults, references)
+    _refuse_parameters_twice(view, references.report)
+    if view.ref in references.waiting:
+        return None
+    _refuse_unfilled_parameters(view, common["pipeline"], references.report)
+    return WebViewPlan(**common, method=request.method, path=request.path, response=_response(view))
+
+
+def refuse_addresses_twice(views: Collection[Declared[WebViewSpec]], report: Report) -> None:
+    """Report views that would answer the same requests, or requests that the server itself answers."""
+    addresses: dict[tuple[str, str], Location] = {}
+    for view in sorted(views, key=lambda one: one.name):
+        request, at = view.spec.request, view.at("request", "path")
+        shape = shape_of(request.path)
+        if shape in SYSTEM_PATHS or shape.startswith("/ui/"):
+            report.error(at, f"the server itself answers {shape}", "choose another path")
+        first = addresses.setdefault((request.method, shape), view.location)
+        if first != view.location:
+            message = f"{request.method} {request.path} is answered by the web view at {first} already"
+            report.error(at, message, "change the method or the path")
+
+
+def _common(resource: Piped, defaults: Defaults, references: References) -> dict[str, Any]:
+    """The fields that all these plans have. If a table that a step is handed is missing, the resource waits."""
+    tables: dict[str, Location] = {}
+    for index, operation in resource.spec.processors.steps():
+        for number, table in enumerate(operation.tables):
+            tables.setdefault(table.name, resource.at(*OPERATIONS, index, "tables", number, "name"))
+    for name, location in tables.items():
+        references.table(resource.ref, "table", name, location)
+    return {
+        "name": resource.name,
+        "init": resource.snippet(resource.spec.processors.init, "processors", "init"),
+        "pipeline": tuple(_pipeline(resource, defaults)),
+        "tables": tuple(tables),
+        "description": resource.spec.description,
+        "location": resource.location,
+    }
+
+
+def _pipeline(resource: Piped, defaults: Defaults) -> Iterator[OperationPlan]:
     """The steps of a pipeline. An operation with ``map`` and ``topicSend`` becomes two."""
-    for index, operation in processors.steps():
+    for index, operation in resource.spec.processors.steps():
         at = (*OPERATIONS, index)
         tables = tuple(TableParameter(table.name, table.param_name) for table in operation.tables)
         if operation.map:
-            function = _snippet(resource.source, operation.map, (*at, "map"))
-            yield OperationPlan(operation.name, "map", function, None, tables)
+            yield OperationPlan(operation.name, "map", resource.snippet(operation.map, *at, "map"), None, tables)
         if operation.filter:
-            function = _snippet(resource.source, operation.filter, (*at, "filter"))
+            function = resource.snippet(operation.filter, *at, "filter")
             yield OperationPlan(operation.name, "filter", function, None, tables)
         if operation.topic_send:
-            target = send(resource.source, operation.topic_send, (*at, "topicSend"), defaults)
+            target = _send(resource, operation.topic_send, (*at, "topicSend"), defaults)
             yield OperationPlan(operation.name, "topicSend", None, target, tables)
 
 
-def send(source: LoadedManifest, target: SendTarget, at: FieldPath, defaults: Defaults) -> SendPlan:
-    """The plan of a send to a topic."""
+def _send(resource: Piped, target: SendTarget, at: FieldPath, defaults: Defaults) -> SendPlan:
     return SendPlan(
         topic=target.name,
-        name_selector=_snippet(source, target.name_selector, (*at, "nameSelector")),
-        key_selector=_snippet(source, target.key_selector, (*at, "keySelector")),
-        value_selector=_snippet(source, target.value_selector, (*at, "valueSelector")),
-        partition_selector=_snippet(source, target.partition_selector, (*at, "partitionSelector")),
-        headers_selector=_snippet(source, target.headers_selector, (*at, "headersSelector")),
-        predicate=_snippet(source, target.predicate, (*at, "predicate")),
+        name_selector=resource.snippet(target.name_selector, *at, "nameSelector"),
+        key_selector=resource.snippet(target.key_selector, *at, "keySelector"),
+        value_selector=resource.snippet(target.value_selector, *at, "valueSelector"),
+        partition_selector=resource.snippet(target.partition_selector, *at, "partitionSelector"),
+        headers_selector=resource.snippet(target.headers_selector, *at, "headersSelector"),
+        predicate=resource.snippet(target.predicate, *at, "predicate"),
         serializers=defaults.with_own(target.key_serializer, target.value_serializer),
         ack=target.ack,
         pass_through=isinstance(target, TopicSend) and target.pass_through,
     )
 
 
-def table_references(resource: Declared[ResourceSpec], processors: Processors) -> Iterator[tuple[str, Location]]:
-    """The names of the tables that the steps of a pipeline are handed, in order, each with its location."""
-    for index, operation in processors.steps():
+def _input(
+    agent: Declared[AgentSpec], defaults: Defaults, references: References, topics: Collection[str]
+) -> TopicInput | ChannelInput | None:
+    given = agent.spec.input
+    if given.topic:
+        serializers = defaults.with_own(given.topic.key_serializer, given.topic.value_serializer)
+        pattern = given.topic.pattern
+        names = given.topic.names if pattern is None else matching(pattern, topics)
+        return TopicInput(names, pattern, serializers, given.start)
+    if given.channel:
+        join = references.channel(agent.ref, given.channel.name, agent.at("input", "channel", "name"))
+        return ChannelInput(given.channel.name, join, given.channel.tombstones, given.start) if join else None
+    return None
+
+
+def _compare_key_serializers(
+    agent: Declared[AgentSpec], table: str, defaults: Defaults, references: References
+) -> None:
+    topic, declared = agent.spec.input.topic, references.application.tables.get(table)
+    if topic is None or declared is None:
+        return
+    read, kept = defaults.with_own(topic.key_serializer, None).key, declared.spec.key_serializer
+    if read != kept:
+        field = "keySerializer" if topic.key_serializer else "name" if topic.name else "pattern"
+        message = f"agent '{agent.name}' reads keys as {read}, but its table '{table}' keeps {kept} keys"
+        hint = "an event's key written to the table will not be found by joins; give both the same keySerializer"
+        references.report.warning(agent.at("input", "topic", field), message, hint)
+
+
+def _response(view: Declared[WebViewSpec]) -> ResponsePlan:
+    spec = view.spec.response
+
+    def selector(field: str, given: ResponseSelector | None) -> SelectorPlan:
+        return SelectorPlan(
+            view.snippet(given.on_success if given else None, "response", field, "onSuccess"),
+            view.snippet(given.on_error if given else None, "response", field, "onError"),
+        )
+
+    return ResponsePlan(
+        content_type=spec.content_type,
+        status_code=spec.status_code or 200,
+        headers=tuple((spec.headers or {}).items()),
+        body=selector("bodySelector", spec.body_selector),
+        status=selector("statusCodeSelector", spec.status_code_selector),
+        header=selector("headersSelector", spec.headers_selector),
+    )
+
+
+def _refuse_parameters_twice(view: Declared[WebViewSpec], report: Report) -> None:
+    """Report names used twice: the first function gets the parameters of the path and its tables by name."""
+    in_path = {part.parameter for part in parts_of(view.spec.request.path)}
+    for index, operation in list(view.spec.processors.steps())[:1]:
         for number, table in enumerate(operation.tables):
-            yield table.name, resource.source.locate_value(*OPERATIONS, index, "tables", number, "name")
+            if table.param_name in in_path:
+                at = view.at(*OPERATIONS, index, "tables", number, "paramName")
+                message = f"'{table.param_name}' is a parameter of the path {view.spec.request.path} already"
+                report.error(at, message, "give the table another paramName")
 
 
-def initializer(resource: Declared[ResourceSpec], processors: Processors) -> Snippet | None:
-    """The function that runs before the first event, if there is one."""
-    return _snippet(resource.source, processors.init, ("spec", "processors", "init"))
-
-
-def tables_handed(
-    ref: ResourceRef, resource: Declared[ResourceSpec], processors: Processors, references: References
-) -> tuple[str, ...]:
-    """The names of the tables that a pipeline is handed, each once. If one is missing, the resource waits."""
-    named = tuple(table_references(resource, processors))
-    for name, location in named:
-        references.table(ref, "table", name, location)
-    return tuple(dict.fromkeys(name for name, _ in named))
-
-
-def _snippet(source: LoadedManifest, code: Code | None, at: FieldPath) -> Snippet | None:
-    return source.snippet(code, *at) if code else None
+def _refuse_unfilled_parameters(view: Declared[WebViewSpec], steps: Sequence[OperationPlan], report: Report) -> None:
+    """Report parameters of functions that get nothing, most likely misspelt parameters of the path."""
+    in_path = tuple(part.parameter for part in parts_of(view.spec.request.path) if part.parameter is not None)
+    indexes = {operation.name: index for index, operation in view.spec.processors.steps()}
+    for number, step in enumerate(steps):
+        if step.function is None:
+            continue
+        offered = (*(in_path if number == 0 else ()), *(table.parameter for table in step.tables))
+        for name in unfilled(step.function, offered):
+            at = view.at(*OPERATIONS, indexes[step.name], step.kind, "python")
+            message = f"nothing fills the parameter '{name}' of '{step.function.entrypoint}'"
+            report.error(at, message, suggestion(name, offered, "beside the value it can have"))

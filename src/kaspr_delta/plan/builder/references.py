@@ -11,7 +11,7 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.waiting import reason_of_reader
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.join import JoinSpec
-from kaspr_delta.spec.near import nearest
+from kaspr_delta.spec.near import suggestion
 
 
 @dataclass(slots=True)
@@ -76,13 +76,12 @@ class References:
         # A join whose manifest has errors may be the writer.
         if not any(kind == "KasprJoin" for kind, _ in self.broken):
             message = f"{user.kind} '{user.name}' waits: no join writes its channel '{name}'"
-            self.report.warning(location, message, self._near_channel(name, sorted(writers)))
+            self.report.warning(location, message, self._near_channel(name, writers))
         return None
 
     def _wait_with(self, user: ResourceRef, join: Declared[JoinSpec]) -> None:
-        ref = ResourceRef("join", join.name)
-        if ref in self.waiting:
-            self.wait(user, reason_of_reader(ref, self.waiting[ref]))
+        if join.ref in self.waiting:
+            self.wait(user, reason_of_reader(join.ref, self.waiting[join.ref]))
 
     def _missing(  # noqa: PLR0913, PLR0917  all parts of the warning
         self, user: ResourceRef, kinds: tuple[str, ...], role: str, name: str, location: Location, hint: str
@@ -104,8 +103,8 @@ class References:
         return self._near(name, [*self.application.tables, *results])
 
     def _near(self, name: str, candidates: Iterable[str]) -> str:
-        if near := nearest(name, candidates):
-            return f"did you mean '{near}'?"
+        if near := suggestion(name, candidates):
+            return near
         for other in self.everything:
             if name in other.tables:
                 return f"the table '{name}' belongs to application '{other.name}'"
@@ -117,16 +116,12 @@ class References:
         for join in self.application.joins.values():
             if channel_of(join) == name:
                 return f"'{name}' is the channel of join '{join.name}': `from: {{channel: {name}}}`"
-        if near := nearest(name, self.application.joins):
-            return f"did you mean '{near}'?"
-        return f"it starts once there is a KasprJoin '{name}'"
+        return suggestion(name, self.application.joins) or f"it starts once there is a KasprJoin '{name}'"
 
-    def _near_channel(self, name: str, channels: list[str]) -> str:
+    def _near_channel(self, name: str, channels: Iterable[str]) -> str:
         if name in self.application.joins:
             return f"the channel of join '{name}' is '{channel_of(self.application.joins[name])}'"
-        if near := nearest(name, channels):
-            return f"did you mean '{near}'?"
-        return f"it starts once a KasprJoin has `outputChannel: {name}`"
+        return suggestion(name, channels) or f"it starts once a KasprJoin has `outputChannel: {name}`"
 
 
 def _called(kind: str) -> str:

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
+from kaspr_delta.plan.builder.applications import Declared, channel_of
 from kaspr_delta.plan.builder.defaults import Defaults
+from kaspr_delta.plan.builder.references import References
+from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.joins import StreamPlan
-from kaspr_delta.plan.definition.resources import ChannelInput, SerializerName, Serializers, TopicInput, TopicPlan
+from kaspr_delta.plan.definition.resources import (
+    ChannelInput,
+    SerializerName,
+    Serializers,
+    TopicInput,
+    TopicPlan,
+)
 from kaspr_delta.spec.join import JoinSpec
+from kaspr_delta.spec.resource import ResourceSpec
 from kaspr_delta.spec.streams import StreamSide
 
 
@@ -48,16 +57,16 @@ Side = RowSide | RecordSide
 class Sides:
     """Resolves sides that exist. ``changelogs`` are tables by the name of their changelog."""
 
-    application: DeclaredApplication
+    references: References
     defaults: Defaults
     topics: Mapping[str, TopicPlan]
     changelogs: Mapping[str, str]
 
     def rows(self, name: str) -> RowSide:
         """The table of that name, or the result of the join of that name."""
-        table = self.application.tables.get(name)
+        table = self.references.application.tables.get(name)
         if table is None:
-            key = self.result_key(self.application.joins[name])
+            key = self.result_key(self.references.application.joins[name])
             return RowSide(name, Serializers(key, "json"), self.defaults.partitions, is_global=False)
         spec = table.spec
         serializers = Serializers(spec.key_serializer, spec.value_serializer)
@@ -67,7 +76,7 @@ class Sides:
         """A stream. ``writer`` is the join that writes its channel, if it reads one."""
         read: TopicInput | ChannelInput
         if side.channel is not None and writer is not None:
-            serializers = Serializers(self.result_key(self.application.joins[writer]), "json")
+            serializers = Serializers(self.result_key(self.references.application.joins[writer]), "json")
             read = ChannelInput(side.channel, writer, tombstones=True, start="earliest")
         else:
             serializers = self._of_topic(side)
@@ -75,9 +84,23 @@ class Sides:
         partitions = repartition or side.partitions or self._topic_partitions(side.topic)
         return RecordSide(StreamPlan(read, partitions, repartition is not None), serializers)
 
+    def declared(
+        self, resource: Declared[ResourceSpec], field: str, side: StreamSide, repartition: int | None = None
+    ) -> RecordSide | None:
+        """The stream that a resource declares in a field. If nothing writes its channel, the resource waits: None."""
+        writer = None
+        if side.channel is not None:
+            writer = self.references.channel(resource.ref, side.channel, resource.at(field, "channel"))
+            if writer is None:
+                return None
+        found = self.records(side, writer=writer, repartition=repartition)
+        if writer is None:
+            _refuse_unspellable(resource, field, found, self.references.report)
+        return found
+
     def channel_writer(self, channel: str) -> Declared[JoinSpec] | None:
         """The join that writes a channel."""
-        return next((join for join in self.application.joins.values() if channel_of(join) == channel), None)
+        return next((join for join in self.references.application.joins.values() if channel_of(join) == channel), None)
 
     def result_key(self, join: Declared[JoinSpec]) -> SerializerName:
         """The key serializer of a join's results: that of the side from which the keys come."""
@@ -98,15 +121,15 @@ class Sides:
         if join.name in below:  # defined by itself: reported elsewhere
             return "json"
         spec, below = join.spec, below | {join.name}
-        right = self.application.tables.get(spec.right_table or "")
+        right = self.references.application.tables.get(spec.right_table or "")
         if spec.shape == "stream-table" and spec.key_field and not (right and right.spec.is_global):
             return self._row_key(spec.right_table, below)
         return self._row_key(spec.left_table, below) if spec.left_stream is None else self._key(spec.left_stream, below)
 
     def _row_key(self, name: str | None, below: frozenset[str]) -> SerializerName:
-        if name in self.application.tables:
-            return self.application.tables[name].spec.key_serializer
-        join = self.application.joins.get(name or "")
+        if name in self.references.application.tables:
+            return self.references.application.tables[name].spec.key_serializer
+        join = self.references.application.joins.get(name or "")
         return self._result_key(join, below) if join else "json"
 
     def _key(self, side: StreamSide, below: frozenset[str]) -> SerializerName:
@@ -114,3 +137,17 @@ class Sides:
             return self._of_topic(side).key
         writer = self.channel_writer(side.channel)
         return self._result_key(writer, below) if writer else "json"
+
+
+def _refuse_unspellable(resource: Declared[ResourceSpec], at: str, stream: RecordSide, report: Report) -> None:
+    """Report serializers of a topic that are neither json nor raw: here keys and values are kept as text."""
+    for what, field, serializer in (
+        ("keys", "keySerializer", stream.serializers.key),
+        ("values", "valueSerializer", stream.serializers.value),
+    ):
+        if serializer not in {"json", "raw"}:
+            own = ("spec", at, field) in resource.source.positions.locations
+            origin = "" if own else f", as config.{field} of the application says"
+            message = f"topic '{stream.name}' is read with {serializer} {what}{origin}: here they must be json or raw"
+            hint = f"add `{field}: json` or `raw` if the topic is so; otherwise let an agent write a topic that is"
+            report.error(resource.at(at, field if own else "topic"), message, hint)

@@ -10,14 +10,13 @@ from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.plan.names import changelog_topic, delta_name
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.durations import milliseconds
-from kaspr_delta.spec.table import TableSpec
+from kaspr_delta.spec.table import TableSpec, Window
 from kaspr_delta.spec.topic_configs import DEFAULT_RETENTION, deletes, retention
 
 
 def table_plan(application: DeclaredApplication, table: Declared[TableSpec], defaults: Defaults) -> TablePlan:
     """The plan of a table. For a table with a ``from``, an AggregationPlan has how it is made."""
-    spec, source = table.spec, table.source
-    configs = spec.extra_topic_configs
+    spec, configs = table.spec, table.spec.extra_topic_configs
     old_rows_go = deletes(configs, "compact")
     return TablePlan(
         name=table.name,
@@ -27,8 +26,8 @@ def table_plan(application: DeclaredApplication, table: Declared[TableSpec], def
         serializers=Serializers(spec.key_serializer, spec.value_serializer),
         partitions=spec.partitions or defaults.partitions,
         is_global=spec.is_global,
-        default=source.snippet(spec.default_selector, "spec", "defaultSelector") if spec.default_selector else None,
-        window=_window(table) if spec.window else None,
+        default=table.snippet(spec.default_selector, "defaultSelector"),
+        window=_window(table, spec.window) if spec.window else None,
         retention=(retention(configs) or DEFAULT_RETENTION) if old_rows_go else None,
         feed_retention=None if old_rows_go else retention(configs),
         description=spec.description,
@@ -43,13 +42,9 @@ def _typed(spec: TableSpec) -> TypedPlan | None:
     return TypedPlan(spec.key_columns, columns_of(spec.columns)) if spec.columns else None
 
 
-def _window(table: Declared[TableSpec]) -> WindowPlan:
-    spec = table.spec.window
-    of = spec and (spec.hopping or spec.tumbling)
-    if not spec or not of:
-        msg = f"table '{table.name}' has a window that is neither tumbling nor hopping"
-        raise ValueError(msg)
-    selector = spec.relative_to_selector
+def _window(table: Declared[TableSpec], spec: Window) -> WindowPlan:
+    of = spec.hopping or spec.tumbling
+    assert of is not None  # noqa: S101  every window is one of the two
     return WindowPlan(
         size=milliseconds(of.size),
         step=milliseconds(spec.hopping.step if spec.hopping else of.size),
@@ -57,5 +52,5 @@ def _window(table: Declared[TableSpec]) -> WindowPlan:
         grace=milliseconds(spec.grace),
         emit=spec.emit,
         relative_to=spec.relative_to,
-        selector=table.source.snippet(selector, "spec", "window", "relativeToSelector") if selector else None,
+        selector=table.snippet(spec.relative_to_selector, "window", "relativeToSelector"),
     )

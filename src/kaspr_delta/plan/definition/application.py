@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kaspr_delta.plan.definition.aggregations import AggregationPlan
-from kaspr_delta.plan.definition.job_schedule import JobSchedule
 from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import (
     NOT_SHOWN,
@@ -42,6 +41,14 @@ class Edge:
 
     source: str
     target: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobSchedule:
+    """The Quartz cron expression and time zone of an application's Databricks job, if its KasprApp gives them."""
+
+    quartz: str | None = None
+    timezone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
