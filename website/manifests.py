@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kaspr_delta.plan.builder.ignored_fields import has_effect
+from kaspr_delta.plan.builder.notes import has_effect
 from kaspr_delta.spec.json_schema import Schema, manifest_schema
 
 KINDS = ("KasprApp", "KasprTable", "KasprJoin", "KasprAgent", "KasprWebView", "KasprTask")

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.control.source_tables import columns_in_folder, does_not_tell, is_missing, looked_up
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.joins import JoinPlan, StoredTypes, TableTableJoinPlan
+from kaspr_delta.plan.definition.joins import JoinPlan, SelectPlan, StoredTypes, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
-from kaspr_delta.plan.definition.selects import SelectPlan
 from kaspr_delta.plan.definition.typed_tables import changed_columns
 from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.runtime.failures import made_to_wait

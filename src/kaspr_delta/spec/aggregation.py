@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 from pydantic import Field
 
 from kaspr_delta.spec.base import FieldPath, Problem, Spec, at_least_one, one_of, optional
-from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.near import listing
+from kaspr_delta.spec.resource import Code
 
 Operation = Literal["toTable", "count", "reduce", "aggregate"]
 """An operation on the records or rows of the origin."""

@@ -9,10 +9,8 @@ from pydantic import Field
 from kaspr_delta.spec.base import Boolean, NaturalNumber, Number, OpenSpec, PositiveInteger, Text, optional
 from kaspr_delta.spec.bindings import TopicBinding
 from kaspr_delta.spec.durations import PositiveDuration
-from kaspr_delta.spec.kubernetes import Authentication, Probe, Resources, Storage, Template, Tls
-from kaspr_delta.spec.python_packages import PythonPackages
-from kaspr_delta.spec.resource import Resource, ResourceSpec
-from kaspr_delta.spec.serializers import TopicSerializer
+from kaspr_delta.spec.kubernetes import Authentication, Probe, PythonPackages, Resources, Storage, Template, Tls
+from kaspr_delta.spec.resource import Resource, ResourceSpec, TopicSerializer
 
 OnGap: TypeAlias = Literal["fail", "rebuild"]
 """The reaction to changes that are gone before they were read."""

@@ -20,7 +20,8 @@ FileFormat = Literal["json", "csv", "parquet", "avro"]
 # A path or URI that means the same wherever the application runs.
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _ENDPOINTS = ("kafka", "files", "delta")
-_INPUT_ONLY = ("schema", "key", "timestamp", "header", "delimiter")
+INPUT_ONLY = ("schema", "key", "timestamp", "header", "delimiter")
+"""The settings of files that say how they are read."""
 
 
 def absolute_path_problems(path: str | None, field: str) -> Iterator[Problem]:
@@ -104,8 +105,7 @@ class TopicBinding(Spec):
 
     def problems(self) -> Iterator[Problem]:
         if self.direction == "output" and self.files is not None:
-            for field in _INPUT_ONLY:
-                name = "columns" if field == "schema" else field
-                if getattr(self.files, name) is not None:
-                    message = f"'{field}' tells how files are read, and 'direction' is output (at {{other}})"
-                    yield Problem(message, "remove it", ("files", field), ("direction",))
+            written = self.files.model_dump(by_alias=True, exclude_none=True)
+            for field in (name for name in INPUT_ONLY if name in written):
+                message = f"'{field}' tells how files are read, and 'direction' is output (at {{other}})"
+                yield Problem(message, "remove it", ("files", field), ("direction",))

@@ -26,7 +26,6 @@ _CALLED = {
     "NUMERIC": "DECIMAL",
     "TIMESTAMP_LTZ": "TIMESTAMP",
 }
-_MOST_DIGITS = 9
 # The allowed counts of numbers in parentheses behind a type.
 _SIZED = {"DECIMAL": (0, 1, 2), "CHAR": (1,), "VARCHAR": (1,)}
 
@@ -84,8 +83,7 @@ def columns_of(text: str) -> tuple[Column, ...]:
     >>> [str(column) for column in columns_of("order_id STRING, `unit price` DECIMAL(10, 2)")]
     ['`order_id` STRING', '`unit price` DECIMAL(10,2)']
     """
-    reader = _Reader(_tokens(text))
-    return reader.fields("")
+    return _Reader(_tokens(text)).fields("")
 
 
 def columns_of_json(fields: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
@@ -113,8 +111,7 @@ def _tokens(text: str) -> list[str]:
     while at < end:
         match = _TOKEN.match(text, at)
         if match is None:
-            msg = f"'{text[at:].strip()[:20]}' is not understood"
-            raise ValueError(msg)
+            raise ValueError(f"'{text[at:].strip()[:20]}' is not understood")
         tokens.append(match[0].strip())
         at = match.end()
     return tokens
@@ -138,15 +135,13 @@ class _Reader:
         counts = Counter(column.name.lower() for column in found)  # Delta's names differ in more than their case
         twice = next((column.name for column in found if counts[column.name.lower()] > 1), None)
         if twice is not None:
-            msg = f"column '{twice}' stands there twice"
-            raise ValueError(msg)
+            raise ValueError(f"column '{twice}' stands there twice")
         return tuple(found)
 
     def _field(self) -> Column:
         name = self._next()
         if not re.match(r"[`A-Za-z_]", name):
-            msg = f"expected the name of a column, found {_shown(name)}"
-            raise ValueError(msg)
+            raise ValueError(f"expected the name of a column, found {_shown(name)}")
         if self._peek() == ":":
             self._next()
         column = Column(name[1:-1].replace("``", "`") if name.startswith("`") else name, self._type())
@@ -161,8 +156,7 @@ class _Reader:
     def _type(self) -> Type:
         self.level += 1
         if self.level > DEEPEST_VALUE:
-            msg = f"a type is nested in more than {DEEPEST_VALUE} others"
-            raise ValueError(msg)
+            raise ValueError(f"a type is nested in more than {DEEPEST_VALUE} others")
         found = self._type_at_this_level()
         self.level -= 1
         return found
@@ -185,25 +179,21 @@ class _Reader:
                 name = _CALLED.get(name, name)
                 return Type(name, self._size(name))
             case _:
-                msg = f"{_shown(name)} is no type"
-                raise ValueError(msg)
+                raise ValueError(f"{_shown(name)} is no type")
         self._expect(">")
         return Type(name, inner=inner)
 
     def _size(self, name: str) -> tuple[int, ...]:
         sizes: list[str] = []
-        if name in _SIZED and self._peek() == "(":
+        while name in _SIZED and self._peek() == ("," if sizes else "("):
             self._next()
             sizes.append(self._next())
-            while self._peek() == ",":
-                self._next()
-                sizes.append(self._next())
+        if sizes:
             self._expect(")")
-        if len(sizes) not in _SIZED.get(name, (0,)) or not all(
-            size.isdecimal() and len(size) <= _MOST_DIGITS for size in sizes
-        ):
-            msg = f"{name} needs its size as whole numbers, as in {name}(10{', 2' if 2 in _SIZED[name] else ''})"  # noqa: PLR2004
-            raise ValueError(msg)
+        counts = _SIZED.get(name, (0,))
+        if len(sizes) not in counts or not all(re.fullmatch(r"[0-9]{1,9}", size) for size in sizes):
+            example = "10, 2" if name == "DECIMAL" else "10"
+            raise ValueError(f"{name} needs its size as whole numbers, as in {name}({example})")
         if name == "DECIMAL":  # Spark's defaults
             sizes += ["10", "0"][len(sizes) :]
         return tuple(map(int, sizes))
@@ -219,8 +209,7 @@ class _Reader:
     def _expect(self, token: str) -> None:
         found = self._next()
         if found.upper() != token:
-            msg = f"expected {_shown(token)}, found {_shown(found)}"
-            raise ValueError(msg)
+            raise ValueError(f"expected {_shown(token)}, found {_shown(found)}")
 
 
 def _shown(token: str) -> str:

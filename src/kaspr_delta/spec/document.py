@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +16,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from kaspr_delta.spec.base import FieldPath
-from kaspr_delta.spec.diagnostics import Finding, Location, Severity
+from kaspr_delta.spec.diagnostics import FieldLocation, Finding, Location, Positions, Severity
 from kaspr_delta.spec.limits import (
     COST_OF_A_DOCUMENT,
     COST_OF_A_VALUE,
@@ -25,12 +26,9 @@ from kaspr_delta.spec.limits import (
     MOST_TO_READ,
     Allowance,
 )
-from kaspr_delta.spec.positions import FieldLocation, Positions
-from kaspr_delta.spec.yaml_errors import syntax_finding
 
 _TAG = "tag:yaml.org,2002:"
 _LONGEST_NUMBER = 40
-_ENDS = ("stream end", "end of stream")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +68,16 @@ def read_document(text: str, file: str, first_line: int, allowance: Allowance | 
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         # The parser notices an unclosed quote or bracket at the end of the text; the finding points to where it opens.
-        if error.context_mark is not None and any(end in (error.problem or "") for end in _ENDS):
+        if error.context_mark is not None and re.search("stream end|end of stream", error.problem or ""):
             mark = error.context_mark
         location = reader.location(mark) if mark else start
-        reader.findings.append(syntax_finding(error.problem, error.context, location, text, first_line))
+        reader.findings.append(_syntax_finding(error, location, text, first_line))
     except ReaderError as error:
         before = text[: error.position]
         location = Location(file, first_line + before.count("\n"), error.position - before.rfind("\n"))
         message = f"this is not YAML: the control character #x{error.character:02x}"
-        reader.findings.append(
-            Finding(Severity.ERROR, location, message, "remove it, or write it as '\\x…' in double quotes")
-        )
+        hint = "remove it, or write it as '\\x…' in double quotes"
+        reader.findings.append(Finding(Severity.ERROR, location, message, hint))
     except YAMLError as error:
         reader.findings.append(Finding(Severity.ERROR, start, f"this is not YAML: {str(error).splitlines()[0]}"))
     return Document(data, Positions(reader.locations), tuple(reader.findings), first_line, tuple(text.split("\n")))
@@ -160,13 +157,14 @@ class _Reader:
         if isinstance(node, MappingNode):
             return self._mapping(node, path)
         if isinstance(node, SequenceNode):
-            return [self.read(element, _below(path, index)) for index, element in enumerate(node.value)]
+            return [self.read(element, (*path, index)) for index, element in enumerate(node.value)]
         return self._scalar(node) if isinstance(node, ScalarNode) else None
 
     def _mapping(self, node: MappingNode, path: FieldPath) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         own: dict[str, Any] = {}
         for key_node, value_node in node.value:
+            at = (*path, key_node.value)
             if not isinstance(key_node, ScalarNode):
                 self.error(key_node.start_mark, "a key must be text", "remove the '?' or quote the key")
             elif key_node.tag == f"{_TAG}merge":
@@ -174,12 +172,12 @@ class _Reader:
                     for name, value in self._mapping(parent, path).items():
                         merged.setdefault(name, value)
             elif key_node.value in own:
-                first = self.locations[_below(path, key_node.value)].key
+                first = self.locations[at].key
                 hint = f"the first one is on line {first.line}; keep one of them"
                 self.error(key_node.start_mark, f"the key '{key_node.value}' is given twice", hint)
             else:
                 location = self.location(key_node.start_mark)
-                own[key_node.value] = self.read(value_node, _below(path, key_node.value), location)
+                own[key_node.value] = self.read(value_node, at, location)
         return merged | own
 
     def _parents(self, node: Node) -> Iterator[MappingNode]:
@@ -221,10 +219,6 @@ class _Reader:
         self.findings.append(Finding(Severity.ERROR, self.location(mark), message, hint))
 
 
-def _below(path: FieldPath, step: str | int) -> FieldPath:
-    return (*path, step)
-
-
 def _number(text: str, tag: str) -> int | float | None:
     """The number that a text stands for in YAML; None if it has more than 64 bits or, behind a tag, is no number."""
     digits = text.replace("_", "").lower()
@@ -235,3 +229,58 @@ def _number(text: str, tag: str) -> int | float | None:
     except ValueError:
         return None
     return number if abs(number) <= LARGEST_NUMBER else None
+
+
+_BEGINNINGS = (
+    (
+        "mapping values are not allowed here",
+        "this ':' is not expected here",
+        "check the indentation of the lines above, or put text that holds ': ' in quotes",
+    ),
+    (
+        "expected <block end>",
+        "this line does not fit the indentation of the lines above",
+        "fields of one mapping begin in the same column, and '- ' begins an element of a list",
+    ),
+    (
+        "sequence entries are not allowed here",
+        "a '- ' is not expected here",
+        "elements of a list begin on lines of their own",
+    ),
+    (
+        "expected '<document start>'",
+        "this does not belong to the value above",
+        "check the indentation, or separate documents with '---'",
+    ),
+    ("could not find expected ':'", "a key without ':'", "write `key: value`"),
+    (
+        ("expected chomping or indentation indicators", "expected a comment or a line break"),
+        "text cannot follow '|' or '>' on its line",
+        "begin the text on the next line, indented",
+    ),
+    ("expected the node content", "a value is missing here", "write one, or remove the key"),
+    ("found undefined alias", "'*' refers to an anchor that is not defined above", "quote text that begins with '*'"),
+    ("found unexpected end of stream", "the text ends inside quotes", "close the quotes"),
+    ("expected ',' or ']'", "the list in '[ ]' is not closed or lacks a ','", "close it with ']'"),
+    ("expected ',' or '}'", "the mapping in '{ }' is not closed or lacks a ','", "close it with '}'"),
+)
+
+
+def _syntax_finding(error: MarkedYAMLError, location: Location, text: str, first_line: int) -> Finding:
+    message, hint = _explained(error.problem or error.context or "this is not YAML")
+    lines = text.splitlines()
+    index = location.line - first_line
+    line = lines[index] if 0 <= index < len(lines) else ""
+    if line[: location.column].strip() == "" and "\t" in line[: location.column]:
+        message, hint = "this line is indented with a tab", "YAML is indented with blanks only"
+    return Finding(Severity.ERROR, location, message, hint)
+
+
+def _explained(problem: str) -> tuple[str, str]:
+    for beginning, message, hint in _BEGINNINGS:
+        if problem.startswith(beginning):
+            return message, hint
+    if problem.startswith("found character"):
+        character = problem.removeprefix("found character ").split(" that ")[0]
+        return f"a value cannot begin with {character}", "put it in quotes"
+    return f"this is not YAML: {problem}", ""

@@ -36,8 +36,7 @@ def interval(option: str, text: str) -> int:
     try:
         return milliseconds(text)
     except ValueError:
-        msg = f"{option} {text}: expected a number and a unit, such as 500ms, 5s or 1m"
-        raise UsageError(msg) from None
+        raise UsageError(f"{option} {text}: expected a number and a unit, such as 500ms, 5s or 1m") from None
 
 
 def duration_text(length: int) -> str:

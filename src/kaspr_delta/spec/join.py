@@ -8,10 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from kaspr_delta.spec.base import PositiveInteger, Problem, Spec, Text, optional
-from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.durations import Duration, PositiveDuration
 from kaspr_delta.spec.join_rules import join_problems
-from kaspr_delta.spec.resource import Resource, ResourceSpec
+from kaspr_delta.spec.resource import Code, Resource, ResourceSpec
 from kaspr_delta.spec.select import Select
 from kaspr_delta.spec.streams import StreamSide
 

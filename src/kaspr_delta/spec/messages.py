@@ -8,11 +8,10 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from kaspr_delta.spec.base import PROBLEMS, FieldPath, Problem, Spec
-from kaspr_delta.spec.diagnostics import Finding, Location, Severity
+from kaspr_delta.spec.diagnostics import Finding, Location, Positions, Severity
 from kaspr_delta.spec.fields import description_of, places_of, spec_at
 from kaspr_delta.spec.manifest import KINDS
 from kaspr_delta.spec.near import listing, nearest, suggestion
-from kaspr_delta.spec.positions import Positions
 from kaspr_delta.spec.resource import API_VERSION
 
 _LONGEST_QUOTE = 40

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from kaspr_delta.spec.base import Problem, Spec, Text, optional
-from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.near import suggestion
+from kaspr_delta.spec.resource import Code
 from kaspr_delta.spec.topics import TopicSend
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kaspr_delta.spec.base import PositiveInteger, Problem, Spec, Text, at_least_one, one_of, optional
 from kaspr_delta.spec.near import listing
-from kaspr_delta.spec.serializers import TopicSerializer
+from kaspr_delta.spec.resource import TopicSerializer
 from kaspr_delta.spec.topics import topic_name_problems
 
 

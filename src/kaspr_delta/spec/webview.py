@@ -9,10 +9,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kaspr_delta.spec.base import Problem, Spec, Text, TextMap, optional
-from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.patterns import expression_problem
 from kaspr_delta.spec.processors import Processors
-from kaspr_delta.spec.resource import Resource, ResourceSpec
+from kaspr_delta.spec.resource import Code, Resource, ResourceSpec
 
 PARAMETER = re.compile(r"\{([^{}:]*)(?::((?:[^{}]|\{[^{}]*\})*))?\}")
 """A parameter of a path, {name} or {name:regex}; the expression may hold braces of its own, as in {year:[0-9]{4}}."""
@@ -34,7 +33,7 @@ class Request(Spec):
         if "{" in rest or "}" in rest:
             yield Problem(f"the braces of the path '{self.path}' do not match", "a parameter is {name}", ("path",))
         for match in PARAMETER.finditer(self.path):
-            if (broken := _not_an_expression(match[2])) is not None:
+            if (broken := expression_problem(match[2] or "")) is not None:
                 hint = "such as {year:[0-9]{4}}"
                 yield Problem(f"'{match[2]}' is no regular expression: {broken}", hint, ("path",))
         for name in dict.fromkeys(names):
@@ -92,8 +91,3 @@ class KasprWebView(Resource):
 
     kind: Literal["KasprWebView"]
     spec: WebViewSpec = Field(description="at least `request`")
-
-
-def _not_an_expression(written: str | None) -> str | None:
-    """The error in the regular expression of a parameter, or None."""
-    return expression_problem(written or "")

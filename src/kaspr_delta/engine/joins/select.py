@@ -20,8 +20,8 @@ from kaspr_delta.functions.column_paths import Path
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure, pass_on_interruption
 from kaspr_delta.functions.snippet import Snippet, in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
+from kaspr_delta.plan.definition.joins import SelectPlan
 from kaspr_delta.plan.definition.resources import TablePlan
-from kaspr_delta.plan.definition.selects import SelectPlan
 from kaspr_delta.serde.json_text import value_text
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.serde.typed_values import from_columns, written

@@ -12,14 +12,12 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.names import default_channel
 from kaspr_delta.spec.agent import AgentSpec, KasprAgent
 from kaspr_delta.spec.app import AppSpec, KasprApp
-from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.loader import LoadedManifest
-from kaspr_delta.spec.metadata import APP_LABEL
 from kaspr_delta.spec.near import nearest
-from kaspr_delta.spec.resource import ResourceSpec
+from kaspr_delta.spec.resource import APP_LABEL, Code, ResourceSpec
 from kaspr_delta.spec.table import TableSpec
 from kaspr_delta.spec.task import TaskSpec
 from kaspr_delta.spec.webview import WebViewSpec

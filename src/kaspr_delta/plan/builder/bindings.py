@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.builder.topics import NamedTopic
-from kaspr_delta.plan.definition.bindings import (
-    BindingPlan,
-    EndpointPlan,
-    FilesPlan,
-    KafkaPlan,
-    LoginPlan,
-    SecretPlan,
-    log_of,
-)
-from kaspr_delta.plan.names import delta_name
+from kaspr_delta.plan.definition.bindings import BindingPlan, EndpointPlan, FilesPlan, KafkaPlan, LoginPlan, SecretPlan
+from kaspr_delta.plan.names import delta_name, export_table, ingest_table
 from kaspr_delta.spec.app import AppSpec
 from kaspr_delta.spec.base import FieldPath
-from kaspr_delta.spec.bindings import Direction, FilesBinding, KafkaBinding, TopicBinding, absolute_path_problems
-from kaspr_delta.spec.kubernetes import Authentication, PasswordSecret, Tls
+from kaspr_delta.spec.bindings import INPUT_ONLY, Direction, KafkaBinding, TopicBinding, absolute_path_problems
+from kaspr_delta.spec.kubernetes import Authentication, PasswordSecret
 from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.patterns import matching
 
@@ -34,49 +26,40 @@ def bound_topics(
         return {}
     bound: dict[str, BindingPlan] = {}
     for name, binding in app.spec.topics.items():
-        at = ("spec", "topics", name)
+        at = ("topics", name)
         if name in changelogs:
             message = f"'{name}' is the changelog of table '{changelogs[name]}', which lives on Delta"
-            report.error(app.source.locate(*at), message, "bind a topic, and let an agent write the table")
+            report.error(app.key_at(*at), message, "bind a topic, and let an agent write the table")
             continue
         senders = [topic for topic in named if topic.name == name and topic.sent]
         direction: Direction = binding.direction or ("output" if senders else "input")
-        _check_use(application, app, name, direction, named, report)
+        if direction == "input":
+            _warn_of_unused(application, app, name, named, report)
         if direction == "input" and senders:
             message = f"'{name}' is read from elsewhere, and is sent to at {senders[0].location}"
             hint = "use one topic for the input and another one for the output"
-            report.error(app.source.locate(*at, "direction"), message, hint)
+            report.error(app.key_at(*at, "direction"), message, hint)
         if binding.files is not None and direction == "output" and binding.direction is None:
-            _check_output(app, at, binding.files, senders[0], report)
+            given = binding.files.model_dump(by_alias=True, exclude_unset=True)
+            for written in sorted(set(INPUT_ONLY) & given.keys()):
+                message = f"'{written}' tells how files are read, and the topic is sent to at {senders[0].location}"
+                report.error(app.key_at(*at, "files", written), message, "remove it")
         endpoint = _endpoint(app, at, binding, direction, report)
         if endpoint is not None:
-            bound[name] = BindingPlan(direction, endpoint, log_of(name, direction), app.source.locate(*at))
+            log = ingest_table(name) if direction == "input" else export_table(name)
+            bound[name] = BindingPlan(direction, endpoint, log, app.key_at(*at))
     return bound
 
 
-def _check_use(  # noqa: PLR0913, PLR0917  all that a binding is compared with
-    application: DeclaredApplication,
-    app: Declared[AppSpec],
-    name: str,
-    direction: Direction,
-    named: Collection[NamedTopic],
-    report: Report,
+def _warn_of_unused(
+    application: DeclaredApplication, app: Declared[AppSpec], name: str, named: Collection[NamedTopic], report: Report
 ) -> None:
     """Warn of an input topic that no resource reads: it is most likely misspelt. Functions may name output topics."""
     known = {topic.name for topic in named if not topic.binding}
     patterns = [one.spec.input.topic.pattern for one in application.agents.values() if one.spec.input.topic]
-    if direction == "input" and name not in known and not any(matching(p, [name]) for p in patterns if p):
-        at = app.source.locate("spec", "topics", name)
-        report.warning(at, f"no resource reads topic '{name}'", suggestion(name, known, "topics are"))
-
-
-def _check_output(
-    app: Declared[AppSpec], at: FieldPath, files: FilesBinding, sender: NamedTopic, report: Report
-) -> None:
-    for field in sorted(files.model_fields_set & {"columns", "key", "timestamp", "header", "delimiter"}):
-        written = "schema" if field == "columns" else field
-        message = f"'{written}' tells how files are read, and the topic is sent to at {sender.location}"
-        report.error(app.source.locate(*at, "files", written), message, "remove it")
+    if name not in known and not any(matching(p, [name]) for p in patterns if p):
+        hint = suggestion(name, known, "topics are")
+        report.warning(app.key_at("topics", name), f"no resource reads topic '{name}'", hint)
 
 
 def _endpoint(
@@ -88,17 +71,10 @@ def _endpoint(
         files = binding.files
         if files.columns is None and files.format != "json" and direction == "input":
             hint = "for example `schema: id STRING, price DECIMAL(10, 2)`"
-            report.error(app.source.locate(*at, "files"), f"{files.format} files need a 'schema' to be read", hint)
-        header = True if files.header is None else files.header
-        return FilesPlan(
-            files.path.rstrip("/") or "/",
-            files.format,
-            files.columns or "",
-            files.key,
-            files.timestamp,
-            header,
-            (files.delimiter or ",").replace("\\t", "\t"),
-        )
+            report.error(app.key_at(*at, "files"), f"{files.format} files need a 'schema' to be read", hint)
+        header, delimiter = files.header is not False, (files.delimiter or ",").replace("\\t", "\t")
+        path, schema = files.path.rstrip("/") or "/", files.columns or ""
+        return FilesPlan(path, files.format, schema, files.key, files.timestamp, header, delimiter)
     return None
 
 
@@ -107,16 +83,17 @@ def _kafka(app: Declared[AppSpec], at: FieldPath, kafka: KafkaBinding, report: R
     servers = kafka.bootstrap_servers or spec.bootstrap_servers
     if servers is None:
         message = f"topic '{name}' is bound to Kafka, and nothing says where that is"
-        report.error(app.source.locate(*below), message, "add 'bootstrapServers' here, or to the spec of the KasprApp")
+        report.error(app.key_at(*below), message, "add 'bootstrapServers' here, or to the spec of the KasprApp")
     # TLS and login of the application are for its own servers: its password must not go to other ones.
     shared = kafka.bootstrap_servers is None
     own_tls, own_login = kafka.tls is not None, kafka.authentication is not None
     tls = kafka.tls if own_tls or not shared else spec.tls
-    _check_tls(app, (*below, "tls") if own_tls else ("spec", "tls"), tls, report)
+    for problem in absolute_path_problems(tls.ca_file if tls else None, "caFile"):
+        report.problem(app.source, ("spec", *below, "tls") if own_tls else ("spec", "tls"), problem)
     given = kafka.authentication if own_login or not shared else spec.authentication
     login = None
     if given is not None:
-        login = _login(app, (*below, "authentication") if own_login else ("spec", "authentication"), given, report)
+        login = _login(app, (*below, "authentication") if own_login else ("authentication",), given, report)
         if login is None:
             return None
     if servers is None:
@@ -132,27 +109,21 @@ def _kafka(app: Declared[AppSpec], at: FieldPath, kafka: KafkaBinding, report: R
     )
 
 
-def _check_tls(app: Declared[AppSpec], at: FieldPath, tls: Tls | None, report: Report) -> None:
-    for problem in absolute_path_problems(tls.ca_file if tls else None, "caFile"):
-        report.problem(app.source, at, problem)
-
-
 def _login(app: Declared[AppSpec], at: FieldPath, given: Authentication, report: Report) -> LoginPlan | None:
-    missing = [name for name, value in _needed(given) if not value]
+    secret = given.password_secret
+    needed = {
+        "type": given.type,
+        "username": given.username,
+        "passwordSecret": secret and (secret.environment or (secret.secret_name and secret.password_key)),
+    }
+    missing = [name for name, value in needed.items() if not value]
     if missing:
         message = f"to log in to Kafka, 'authentication' needs '{missing[0]}'"
         hint = "for example `{type: scram-sha-512, username: app, passwordSecret: {environment: KAFKA_PASSWORD}}`"
-        report.error(app.source.locate(*at), message, hint)
+        report.error(app.key_at(*at), message, hint)
         return None
     assert given.type is not None  # noqa: S101  it is not missing
     return LoginPlan(given.type.upper(), given.username or "", _secret(given.password_secret or PasswordSecret()))
-
-
-def _needed(given: Authentication) -> Iterator[tuple[str, object]]:
-    secret = given.password_secret
-    yield "type", given.type
-    yield "username", given.username
-    yield "passwordSecret", secret and (secret.environment or (secret.secret_name and secret.password_key))
 
 
 def _secret(given: PasswordSecret) -> SecretPlan:

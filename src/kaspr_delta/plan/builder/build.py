@@ -11,22 +11,20 @@ from dataclasses import replace
 from typing import TypeVar
 
 from kaspr_delta.errors import NotFoundError
-from kaspr_delta.plan.builder.aggregations import aggregation_plan
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, S_co, applications, channel_of
 from kaspr_delta.plan.builder.bindings import bound_topics
 from kaspr_delta.plan.builder.copartitioning import Copartitioning
 from kaspr_delta.plan.builder.defaults import defaults_of
 from kaspr_delta.plan.builder.delta_names import claims, refuse_clashes
-from kaspr_delta.plan.builder.ignored_fields import note_fields_without_effect
 from kaspr_delta.plan.builder.job_schedule import job_schedule
 from kaspr_delta.plan.builder.joins import join_plans
+from kaspr_delta.plan.builder.notes import note_calls_from_workers, note_fields_without_effect
 from kaspr_delta.plan.builder.order import data_flow, definition_cycles, groups, stages
-from kaspr_delta.plan.builder.outside import note_calls_from_workers
 from kaspr_delta.plan.builder.pipelines import agent_plan, refuse_addresses_twice, task_plan, web_view_plan
 from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.builder.sides import Sides
-from kaspr_delta.plan.builder.tables import table_plan
+from kaspr_delta.plan.builder.tables import aggregation_plan, table_plan
 from kaspr_delta.plan.builder.topics import named_topics, topic_plans
 from kaspr_delta.plan.definition.application import Edge, Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan

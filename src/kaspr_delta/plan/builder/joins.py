@@ -18,14 +18,14 @@ from kaspr_delta.plan.definition.joins import (
     JoinPlan,
     RightForeignKeyJoinPlan,
     SameKeyJoinPlan,
+    SelectPlan,
     Spelling,
     StreamStreamJoinPlan,
     StreamTableJoinPlan,
 )
-from kaspr_delta.plan.definition.selects import SelectPlan
-from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.join import JoinSpec
+from kaspr_delta.spec.resource import Code
 
 
 def join_plans(sides: Sides, copartitioning: Copartitioning) -> tuple[JoinPlan, ...]:

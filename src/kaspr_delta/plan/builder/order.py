@@ -26,7 +26,21 @@ def data_flow(
     ``changelogs`` are tables by the name of their changelog: a send to a changelog writes the table. A table that an
     agent reads and writes is behind the agent.
     """
-    edges = set(_edges(joins, aggregations, agents, tables, changelogs))
+    results = {join.name for join in joins if isinstance(join, TableTableJoinPlan)} - set(changelogs.values())
+
+    def feeder(read: StreamPlan | str) -> str:
+        if isinstance(read, str):
+            return f"join/{read}" if read in results else f"table/{read}"
+        return f"join/{read.input.join}" if isinstance(read.input, ChannelInput) else _node(read.name, changelogs)
+
+    edges: set[Edge] = set()
+    for join in joins:
+        edges |= {Edge(feeder(join.left), str(join.ref)), Edge(feeder(join.right), str(join.ref))}
+    made = {aggregation.name: feeder(aggregation.origin) for aggregation in aggregations}
+    edges |= {Edge(origin, f"table/{table}") for table, origin in made.items()}
+    for agent in agents:
+        written = {table for table in agent.tables if table not in made and may_write(agent, table, tables.get(table))}
+        edges |= set(_edges_of_agent(agent, written, changelogs))
     return tuple(sorted(edges, key=lambda edge: (edge.source, edge.target)))
 
 
@@ -68,31 +82,6 @@ def definition_cycles(edges: Iterable[Edge]) -> tuple[tuple[str, ...], ...]:
     """
     defined = [edge for edge in edges if not edge.source.startswith("agent/") and not edge.target.startswith("agent/")]
     return tuple(sorted(_from_the_first(circle) for circle in nx.simple_cycles(_graph(defined))))
-
-
-def _edges(
-    joins: Collection[JoinPlan],
-    aggregations: Iterable[AggregationPlan],
-    agents: Iterable[AgentPlan],
-    tables: Mapping[str, TablePlan],
-    changelogs: Mapping[str, str],
-) -> Iterator[Edge]:
-    results = {join.name for join in joins if isinstance(join, TableTableJoinPlan)} - set(changelogs.values())
-
-    def feeder(read: StreamPlan | str) -> str:
-        if isinstance(read, str):
-            return f"join/{read}" if read in results else f"table/{read}"
-        return f"join/{read.input.join}" if isinstance(read.input, ChannelInput) else _node(read.name, changelogs)
-
-    for join in joins:
-        yield Edge(feeder(join.left), str(join.ref))
-        yield Edge(feeder(join.right), str(join.ref))
-    made = {aggregation.name: feeder(aggregation.origin) for aggregation in aggregations}
-    for table, origin in made.items():
-        yield Edge(origin, f"table/{table}")
-    for agent in agents:
-        written = {table for table in agent.tables if table not in made and may_write(agent, table, tables.get(table))}
-        yield from _edges_of_agent(agent, written, changelogs)
 
 
 def _edges_of_agent(agent: AgentPlan, written: Collection[str], changelogs: Mapping[str, str]) -> Iterator[Edge]:

@@ -98,10 +98,6 @@ class Sides:
             _refuse_unspellable(resource, field, found, self.references.report)
         return found
 
-    def channel_writer(self, channel: str) -> Declared[JoinSpec] | None:
-        """The join that writes a channel."""
-        return next((join for join in self.references.application.joins.values() if channel_of(join) == channel), None)
-
     def result_key(self, join: Declared[JoinSpec]) -> SerializerName:
         """The key serializer of a join's results: that of the side from which the keys come."""
         return self._result_key(join, frozenset())
@@ -135,8 +131,8 @@ class Sides:
     def _key(self, side: StreamSide, below: frozenset[str]) -> SerializerName:
         if side.channel is None:
             return self._of_topic(side).key
-        writer = self.channel_writer(side.channel)
-        return self._result_key(writer, below) if writer else "json"
+        joins = self.references.application.joins.values()
+        return next((self._result_key(join, below) for join in joins if channel_of(join) == side.channel), "json")
 
 
 def _refuse_unspellable(resource: Declared[ResourceSpec], at: str, stream: RecordSide, report: Report) -> None:

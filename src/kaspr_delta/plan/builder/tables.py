@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.defaults import Defaults
+from kaspr_delta.plan.builder.references import References
+from kaspr_delta.plan.builder.sides import Sides
+from kaspr_delta.plan.definition.aggregations import AggregationPlan
+from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.plan.definition.resources import Serializers, TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.plan.definition.window import WindowPlan
-from kaspr_delta.plan.names import changelog_topic, delta_name
+from kaspr_delta.plan.names import (
+    aggregation_table,
+    changelog_topic,
+    contributions_table,
+    delta_name,
+    group_times_table,
+)
+from kaspr_delta.spec.aggregation import OPERATIONS, stream_origin_problems, table_origin_problems
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.durations import milliseconds
+from kaspr_delta.spec.streams import Origin, StreamSide
 from kaspr_delta.spec.table import TableSpec, Window
-from kaspr_delta.spec.topic_configs import DEFAULT_RETENTION, deletes, retention
+from kaspr_delta.spec.topics import DEFAULT_RETENTION, deletes, retention
 
 
 def table_plan(application: DeclaredApplication, table: Declared[TableSpec], defaults: Defaults) -> TablePlan:
@@ -54,3 +66,65 @@ def _window(table: Declared[TableSpec], spec: Window) -> WindowPlan:
         relative_to=spec.relative_to,
         selector=table.snippet(spec.relative_to_selector, "window", "relativeToSelector"),
     )
+
+
+def aggregation_plan(table: Declared[TableSpec], sides: Sides) -> AggregationPlan | None:
+    """The aggregation of a table; None if it has no ``from``, or waits."""
+    spec, aggregate, reduce = table.spec, table.spec.aggregate, table.snippet(table.spec.reduce, "reduce")
+    written = spec.model_dump(by_alias=True, exclude_none=True)
+    kind = next((name for name in OPERATIONS if name in written), None)
+    if spec.from_ is None or kind is None:
+        return None
+    origin = _origin(table, spec.from_, sides)
+    if origin is None or table.ref in sides.references.waiting:
+        return None
+    return AggregationPlan(
+        name=table.name,
+        kind=kind,
+        origin=origin,
+        group=table.snippet(spec.group_by, "groupBy"),
+        initializer=table.snippet(aggregate.initializer, "aggregate", "initializer") if aggregate else None,
+        adder=table.snippet(aggregate.adder, "aggregate", "adder") if aggregate else reduce,
+        subtractor=table.snippet(aggregate.subtractor, "aggregate", "subtractor") if aggregate else None,
+        log=aggregation_table(table.name),
+        contributions=contributions_table(table.name),
+        group_times=group_times_table(table.name),
+        location=table.location,
+    )
+
+
+def _origin(table: Declared[TableSpec], given: Origin, sides: Sides) -> StreamPlan | str | None:
+    """The stream, or the name of the table or join; None if it is missing or cannot be an origin."""
+    if given.table is not None:
+        return _rows(table, given.table, sides.references)
+    if given.join is not None:
+        return _join(table, given.join, sides)
+    stream = sides.declared(table, "from", given)
+    return stream.plan if stream else None
+
+
+def _rows(table: Declared[TableSpec], name: str, references: References) -> str | None:
+    location = table.at("from", "table")
+    if not references.rows(table.ref, "from.table", name, location):
+        return None
+    origin = references.application.tables.get(name)
+    if origin is not None and origin.spec.window:
+        window = origin.key_at("window")
+        message = f"table '{name}' has windows (at {window}): its rows have no key of their own to make a table from"
+        hint = f"make '{table.name}' from the source of '{name}'"
+        references.report.error(location, message, hint)
+    return name
+
+
+def _join(table: Declared[TableSpec], name: str, sides: Sides) -> StreamPlan | str | None:
+    join = sides.references.join(table.ref, "from.join", name, table.at("from", "join"))
+    if join is None:
+        return None
+    # Only here is it known whether the join gives a table or a stream.
+    written = table.spec.model_dump(by_alias=True, exclude_none=True)
+    rules = table_origin_problems if join.spec.has_result else stream_origin_problems
+    for problem in rules(written, ("from", "join")):
+        sides.references.report.problem(table.source, ("spec",), problem)
+    if join.spec.has_result:
+        return name
+    return sides.records(StreamSide(channel=channel_of(join)), writer=name).plan

@@ -14,8 +14,7 @@ from kaspr_delta.plan.names import topic_table
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.resource import ResourceSpec
 from kaspr_delta.spec.streams import StreamSide
-from kaspr_delta.spec.topic_configs import deletes, retention
-from kaspr_delta.spec.topics import SendTarget, TopicDeclaration
+from kaspr_delta.spec.topics import SendTarget, TopicDeclaration, deletes, retention
 
 
 class NamedTopic(NamedTuple):

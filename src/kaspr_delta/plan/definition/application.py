@@ -115,8 +115,7 @@ class Plan:
         """The table of that name, which the plan must have. Raises LookupError if it does not."""
         table = self.table(name)
         if table is None:
-            msg = f"application {self.application!r} has no table {name!r}"
-            raise LookupError(msg)
+            raise LookupError(f"application {self.application!r} has no table {name!r}")
         return table
 
     def table_or_result(self, name: str) -> TablePlan:
@@ -140,7 +139,7 @@ class Plan:
             feed_retention=None,
             description=join.description,
             location=join.location,
-            typed=self._selected(join),
+            typed=TypedPlan((), join.select.columns(*self.column_types(join))) if join.select else None,
             joined=self.sides_of(join),
         )
 
@@ -150,9 +149,6 @@ class Plan:
         return replace(self.table_or_result(join.left), like=left), replace(
             self.table_or_result(join.right), like=right
         )
-
-    def _selected(self, join: TableTableJoinPlan) -> TypedPlan | None:
-        return None if join.select is None else TypedPlan((), join.select.columns(*self.column_types(join)))
 
     def column_types(self, join: JoinPlan) -> tuple[Type | None, Type | None]:
         """The types of the columns ``left`` and ``right`` of a join's channel and result; None: text."""
@@ -169,8 +165,7 @@ class Plan:
         """The Delta table of the log of a join, or of a table that is made. Raises LookupError for other resources."""
         made = self.join(ref.name) if ref.kind == "join" else self.aggregation(ref.name)
         if made is None:
-            msg = f"{ref} keeps no state"
-            raise LookupError(msg)
+            raise LookupError(f"{ref} keeps no state")
         return made.log
 
     def origin_of(self, aggregation: AggregationPlan) -> str:

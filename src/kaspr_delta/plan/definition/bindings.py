@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from kaspr_delta.plan.names import export_table, ingest_table
 from kaspr_delta.spec.bindings import Direction, FileFormat
 from kaspr_delta.spec.diagnostics import Location
 
@@ -90,8 +89,3 @@ class BindingPlan:
     def text(self) -> str:
         """For people."""
         return f"{'from' if self.direction == 'input' else 'to'} {self.endpoint.text}"
-
-
-def log_of(topic: str, direction: Direction) -> str:
-    """The log of the reader or writer of a bound topic."""
-    return ingest_table(topic) if direction == "input" else export_table(topic)

@@ -83,8 +83,7 @@ class TopicPlan:
     def bound(self) -> BindingPlan:
         """The binding. Raises LookupError if the topic lives on Delta alone."""
         if self.binding is None:
-            msg = f"topic {self.name!r} lives on Delta alone"
-            raise LookupError(msg)
+            raise LookupError(f"topic {self.name!r} lives on Delta alone")
         return self.binding
 
     @property
@@ -215,10 +214,15 @@ class SendPlan:
     pass_through: bool = False
 
     @property
+    def functions(self) -> tuple[Snippet, ...]:
+        """The functions that make a record, in the order of the fields."""
+        selectors = (self.name_selector, self.key_selector, self.value_selector, self.partition_selector)
+        return tuple(filter(None, (*selectors, self.headers_selector, self.predicate)))
+
+    @property
     def is_plain(self) -> bool:
         """Whether every value goes unchanged to the same topic. A function may compute the key only."""
-        others = (self.value_selector, self.partition_selector, self.headers_selector, self.predicate)
-        return self.topic is not None and not any(others)
+        return self.topic is not None and self.functions in ((), (self.key_selector,))
 
 
 @dataclass(frozen=True, slots=True)

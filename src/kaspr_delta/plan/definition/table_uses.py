@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.functions.table_use import TableUse, table_uses
-from kaspr_delta.plan.definition.resources import AgentPlan, OperationPlan, TablePlan, TaskPlan
+from kaspr_delta.plan.definition.resources import AgentPlan, TablePlan, TaskPlan
 
 
 def uses_of(pipeline: AgentPlan | TaskPlan, name: str, table: TablePlan | None) -> frozenset[TableUse]:
@@ -19,7 +16,8 @@ def uses_of(pipeline: AgentPlan | TaskPlan, name: str, table: TablePlan | None) 
             for operation in pipeline.pipeline
             for given in operation.tables
             if given.table == name
-            for function in _functions(operation)
+            for function in (operation.function, *(operation.send.functions if operation.send else ()))
+            if function is not None
         )
     )
 
@@ -30,20 +28,3 @@ def may_write(agent: AgentPlan, name: str, table: TablePlan | None) -> bool:
     True of a table that is not declared: its agent waits.
     """
     return table is None or any("writes" in use for use in uses_of(agent, name, table))
-
-
-def _functions(operation: OperationPlan) -> Iterator[Snippet]:
-    """The functions that get the tables of an operation."""
-    send = operation.send
-    selectors = (
-        ()
-        if send is None
-        else (
-            send.predicate,
-            send.key_selector,
-            send.value_selector,
-            send.partition_selector,
-            send.headers_selector,
-        )
-    )
-    yield from filter(None, (operation.function, *selectors))

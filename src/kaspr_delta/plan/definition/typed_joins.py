@@ -7,10 +7,9 @@ from typing import Literal, NamedTuple
 
 from kaspr_delta.functions.column_paths import Part, Path, Text
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, SameKeyJoinPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, SameKeyJoinPlan, TableTableJoinPlan, at_path
 from kaspr_delta.plan.definition.resources import TablePlan
-from kaspr_delta.plan.definition.selects import at_path
-from kaspr_delta.spec.column_types import KeyKind, key_kind
+from kaspr_delta.spec.column_types import key_kind
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.spec.near import suggestion
 
@@ -103,11 +102,7 @@ def _type_of(row: Type, part: Part) -> Type | None:
 
 
 def _fit(types: Sequence[Type], others: Sequence[Type]) -> bool:
-    return _kinds(types) == _kinds(others)
-
-
-def _kinds(types: Sequence[Type]) -> list[KeyKind | None]:
-    return [key_kind(one) for one in types]
+    return [*map(key_kind, types)] == [*map(key_kind, others)]
 
 
 def _no_column(table: str, row: Type, path: Path) -> Misfit:
@@ -117,10 +112,7 @@ def _no_column(table: str, row: Type, path: Path) -> Misfit:
 
 
 def _misfit(what: str, types: Sequence[Type], table: str, others: Sequence[Type]) -> Misfit:
-    message = f"{what} is {_listed(types)}, and the key of '{table}' is {_listed(others)}: they are never equal"
+    own, other = (", ".join(map(str, one)) for one in (types, others))
+    message = f"{what} is {own}, and the key of '{table}' is {other}: they are never equal"
     hint = "keys are compared by value: text with text, numbers with numbers, and so on, column by column"
     return Misfit("key", message, hint)
-
-
-def _listed(types: Sequence[Type]) -> str:
-    return ", ".join(map(str, types))

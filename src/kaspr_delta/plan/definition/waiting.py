@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import networkx as nx
 
@@ -61,17 +62,14 @@ def without_waiting(plan: Plan, reasons: Mapping[ResourceRef, str]) -> Plan:
     if not reasons:
         return plan
     gone = with_readers(plan, reasons)
+    kinds = ("topics", "tables", "joins", "aggregations", "agents", "tasks", "web_views")
+    kept: dict[str, Any] = {kind: tuple(one for one in getattr(plan, kind) if one.ref not in gone) for kind in kinds}
+    groups = (tuple(ref for ref in group if ref not in gone) for group in plan.groups)
     stages = (replace(stage, resources=tuple(r for r in stage.resources if r not in gone)) for stage in plan.stages)
     return replace(
         waiting_with(plan, reasons),
-        topics=tuple(one for one in plan.topics if one.ref not in gone),
-        tables=tuple(one for one in plan.tables if one.ref not in gone),
-        joins=tuple(one for one in plan.joins if one.ref not in gone),
-        aggregations=tuple(one for one in plan.aggregations if one.ref not in gone),
-        agents=tuple(one for one in plan.agents if one.ref not in gone),
-        tasks=tuple(one for one in plan.tasks if one.ref not in gone),
-        web_views=tuple(one for one in plan.web_views if one.ref not in gone),
-        groups=tuple(kept for group in plan.groups if (kept := tuple(ref for ref in group if ref not in gone))),
+        **kept,
+        groups=tuple(group for group in groups if group),
         stages=tuple(stage for stage in stages if stage.resources),
     )
 

@@ -9,25 +9,30 @@ from typing import Any
 from pydantic.alias_generators import to_camel
 
 from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.plan.definition.application import Plan, Stage
-from kaspr_delta.plan.definition.joins import JoinPlan
+from kaspr_delta.plan.definition.joins import (
+    ForeignKeyJoinPlan,
+    JoinPlan,
+    RightForeignKeyJoinPlan,
+    SameKeyJoinPlan,
+    StreamPlan,
+    StreamStreamJoinPlan,
+    StreamTableJoinPlan,
+)
 from kaspr_delta.plan.definition.resources import (
     AgentPlan,
     ChannelInput,
-    OperationPlan,
     ResourceRef,
     SendPlan,
-    Serializers,
+    TablePlan,
     TaskPlan,
     TopicPlan,
     WebViewPlan,
 )
 from kaspr_delta.plan.definition.window import WindowPlan
-from kaspr_delta.plan.explain.join_text import aggregation_text, join_text
 from kaspr_delta.spec.diagnostics import Finding, Location
 from kaspr_delta.spec.durations import duration_text
-
-_COMPUTED = "topic by function"
 
 
 def as_text(plan: Plan) -> str:
@@ -45,23 +50,15 @@ def as_json(plan: Plan) -> dict[str, Any]:
 def _lines(plan: Plan) -> Iterator[str]:
     yield f"application {plan.application} (id {plan.application_id}, schema {plan.schema})"
     yield from _section("topics", ((topic.name, _topic(topic)) for topic in plan.topics))
-    yield from _section(
-        "tables",
-        (
-            (
-                table.name,
-                f"{_serializers(table.serializers)}, {table.partitions} partitions, changelog {table.changelog}"
-                + (f", {_window(table.window)}" if table.window else ""),
-            )
-            for table in plan.tables
-        ),
-    )
-    made = ((aggregation.name, aggregation_text(plan, aggregation)) for aggregation in plan.aggregations)
+    yield from _section("tables", ((table.name, _table(table)) for table in plan.tables))
+    made = ((aggregation.name, _aggregation(plan, aggregation)) for aggregation in plan.aggregations)
     yield from _section("tables made from something", made)
-    yield from _section("joins", ((join.name, join_text(join)) for join in plan.joins))
+    yield from _section("joins", ((join.name, _join(join)) for join in plan.joins))
     yield from _section("agents", ((agent.name, _agent(agent)) for agent in plan.agents))
     yield from _section("tasks", ((task.name, _task(task)) for task in plan.tasks))
-    yield from _section("web views", ((view.name, _web_view(view)) for view in plan.web_views))
+    yield from _section(
+        "web views", ((view.name, _pipeline(view, f"{view.method} {view.path}")) for view in plan.web_views)
+    )
     shared = ((str(number), _names(group)) for number, group in enumerate(plan.groups, 1) if len(group) > 1)
     yield from _section("agents that share tables", shared)
     yield from _section("stages", ((str(number), _stage(stage)) for number, stage in enumerate(plan.stages, 1)))
@@ -82,6 +79,11 @@ def _topic(topic: TopicPlan) -> str:
     return f"{topic.partitions} partitions" + (f", {topic.binding.text}" if topic.binding else "")
 
 
+def _table(table: TablePlan) -> str:
+    of, window = table.serializers, f", {_window(table.window)}" if table.window else ""
+    return f"{of.key}/{of.value}, {table.partitions} partitions, changelog {table.changelog}{window}"
+
+
 def _agent(agent: AgentPlan) -> str:
     if isinstance(agent.input, ChannelInput):
         source = f"channel {agent.input.channel}"
@@ -91,11 +93,7 @@ def _agent(agent: AgentPlan) -> str:
         source = named if agent.input.pattern is None else f"{pattern} ({named})" if named else pattern
     if agent.take:
         source += f" (up to {agent.take.most} within {duration_text(agent.take.within)})"
-    steps = [source, *map(_operation, agent.pipeline)]
-    if agent.outputs:
-        steps.append(", ".join(_target(output) for output in agent.outputs))
-    tables = f" [tables: {', '.join(agent.tables)}]" if agent.tables else ""
-    return " -> ".join(steps) + tables
+    return _pipeline(agent, source)
 
 
 def _task(task: TaskPlan) -> str:
@@ -105,13 +103,14 @@ def _task(task: TaskPlan) -> str:
         when = f"every {duration_text(task.schedule.interval)}"
     else:
         when = f"{task.schedule.cron} ({task.schedule.timezone})"
-    tables = f" [tables: {', '.join(task.tables)}]" if task.tables else ""
-    return " -> ".join([when, *map(_operation, task.pipeline)]) + tables
+    return _pipeline(task, when)
 
 
-def _web_view(view: WebViewPlan) -> str:
-    tables = f" [tables: {', '.join(view.tables)}]" if view.tables else ""
-    return " -> ".join([f"{view.method} {view.path}", *map(_operation, view.pipeline)]) + tables
+def _pipeline(plan: AgentPlan | TaskPlan | WebViewPlan, beginning: str) -> str:
+    steps = (f"{step.name} (send to {_target(step.send)})" if step.send else step.name for step in plan.pipeline)
+    outputs = () if isinstance(plan, WebViewPlan) or not plan.outputs else (", ".join(map(_target, plan.outputs)),)
+    tables = f" [tables: {', '.join(plan.tables)}]" if plan.tables else ""
+    return " -> ".join([beginning, *steps, *outputs]) + tables
 
 
 def _window(window: WindowPlan) -> str:
@@ -123,12 +122,8 @@ def _window(window: WindowPlan) -> str:
     return f"{shape} by {window.relative_to} time{kept}{late}{closed}"
 
 
-def _operation(operation: OperationPlan) -> str:
-    return f"{operation.name} (send to {_target(operation.send)})" if operation.send else operation.name
-
-
 def _target(output: SendPlan) -> str:
-    return f"topic {output.topic}" if output.topic else _COMPUTED
+    return f"topic {output.topic}" if output.topic else "topic by function"
 
 
 def _stage(stage: Stage) -> str:
@@ -138,10 +133,6 @@ def _stage(stage: Stage) -> str:
 
 def _names(resources: Iterable[ResourceRef]) -> str:
     return ", ".join(map(str, resources))
-
-
-def _serializers(serializers: Serializers) -> str:
-    return f"{serializers.key}/{serializers.value}"
 
 
 def _encoded(value: Any) -> Any:
@@ -166,3 +157,44 @@ def _encoded(value: Any) -> Any:
             return shape | {to_camel(name): _encoded(getattr(value, name)) for name in shown}
         case _:
             return value
+
+
+def _join(join: JoinPlan) -> str:
+    match join:
+        case ForeignKeyJoinPlan():
+            text = f"{join.left} {join.type} join {join.right} {_by(join)}"
+        case SameKeyJoinPlan():
+            text = f"{join.left} {join.type} join {join.right} on key"
+        case StreamTableJoinPlan():
+            by = f"by {join.mapper.entrypoint}()" if join.mapper else "on key"
+            everywhere = "global " if join.is_global else ""
+            pending = "" if join.pending is None else f", waiting for it up to {duration_text(join.pending)}"
+            text = f"{_stream(join.left)} {join.type} join {everywhere}{join.right} {by}{pending}"
+        case RightForeignKeyJoinPlan():
+            by = f"by {join.extractor.entrypoint}() of the right value"
+            text = f"{_stream(join.left)} {join.type} join {join.right} {by}"
+        case StreamStreamJoinPlan():
+            before, after, grace = map(duration_text, (join.before, join.after, join.grace))
+            window = f"from {before} before to {after} after, grace {grace}"
+            text = f"{_stream(join.left)} {join.type} join {_stream(join.right)} on key, {window}"
+    return f"{text} -> channel {join.channel}"
+
+
+def _by(join: ForeignKeyJoinPlan) -> str:
+    declared = join.picked is not None and join.picked.declared
+    return f"by {join.picked}" if declared else f"by {join.extractor.entrypoint}()"
+
+
+def _aggregation(plan: Plan, aggregation: AggregationPlan) -> str:
+    source = ResourceRef.of(plan.origin_of(aggregation))
+    origin = f"{source.kind} {source.name}" if isinstance(aggregation.origin, str) else _stream(aggregation.origin)
+    groups = f" -> group by {aggregation.group.entrypoint}()" if aggregation.group else ""
+    functions = [function for function in (aggregation.adder, aggregation.subtractor) if function]
+    by = f" by {' and '.join(f'{function.entrypoint}()' for function in functions)}" if functions else ""
+    return f"{origin}{groups} -> {aggregation.kind}{by}"
+
+
+def _stream(stream: StreamPlan) -> str:
+    kind = "channel" if isinstance(stream.input, ChannelInput) else "topic"
+    anew = f" spread over {stream.partitions} partitions" if stream.repartitioned else ""
+    return f"{kind} {stream.name}{anew}"

@@ -1,24 +1,34 @@
-"""Fields that are accepted because Kaspr has them, but have no effect here: one note per manifest lists them.
+"""Notes on what is accepted and may surprise: one for each manifest, one for each function.
 
-A field that the models do not describe has no effect.
+Fields that Kaspr has and the models do not describe have no effect here. Functions that call other services run in
+Spark's Python workers, which may have no network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
 from kaspr_delta.plan.builder.report import Report
+from kaspr_delta.plan.definition.resources import AgentPlan, sends_of
 from kaspr_delta.spec.app import AppConfig, AppSpec
 from kaspr_delta.spec.base import FieldPath
+from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.fields import description_of, spec_at
 from kaspr_delta.spec.manifest import KINDS
 from kaspr_delta.spec.messages import field_name
 from kaspr_delta.spec.near import nearest
 from kaspr_delta.spec.resource import ResourceSpec
 from kaspr_delta.spec.streams import StreamSide
-from kaspr_delta.spec.topic_configs import WITH_EFFECT
+from kaspr_delta.spec.topics import WITH_EFFECT
+
+# A function that imports one of these modules most likely uses a network.
+_OVER_A_NETWORK = re.compile(
+    r"aiohttp|boto3|botocore|ftplib|grpc|http|httpx|kafka|psycopg|psycopg2|pymongo|redis|requests|smtplib|socket"
+    r"|urllib\.request|urllib3|websockets"
+)
 
 
 def has_effect(kind: str, path: FieldPath) -> bool:
@@ -85,3 +95,18 @@ def _note(resource: Declared[ResourceSpec], others: Collection[FieldPath], repor
         hint = hint if ("bootstrapServers",) in listed else ""
         location = min(resource.key_at(*path) for path in listed)
         report.note(location, f"accepted, without effect here: {', '.join(listed.values())}", hint)
+
+
+def note_calls_from_workers(agents: Iterable[AgentPlan], report: Report) -> None:
+    """Add a note for each function that imports such a module, of agents without tables and without ``take``."""
+    for agent in agents:
+        if agent.ordered:
+            continue
+        selectors = (selector for send in sends_of(agent) for selector in send.functions)
+        for function in (agent.init, *(operation.function for operation in agent.pipeline), *selectors):
+            imported = sorted(filter(_OVER_A_NETWORK.fullmatch, function.imports)) if function else ()
+            if function and imported:
+                message = f"agent '{agent.name}' runs this in Spark's Python workers when a batch is large, and they"
+                message += f" may have no network; it imports {' and '.join(imported)}"
+                hint = "an agent with a table or `take` stays out of them: see 'Where functions run' in docs/agents.md"
+                report.note(Location(function.file, function.first_line), message, hint)
