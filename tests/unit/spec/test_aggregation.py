@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
 
 from kaspr_delta.spec.aggregation import stream_origin_problems, table_origin_problems
-from kaspr_delta.spec.streams import Origin
 from kaspr_delta.spec.table import TableSpec
 
 CODE = {"python": "f = lambda *values: values"}
@@ -53,24 +51,5 @@ def test_each_origin_accepts_only_its_aggregations(
         assert getattr(spec.from_, origin) == "x"
 
 
-@pytest.mark.parametrize("pair", list(itertools.combinations(["toTable", "count", "reduce", "aggregate"], 2)))
-def test_two_aggregations_exclude_each_other(pair: tuple[str, str]) -> None:
-    written: dict[str, Any] = {"from": {"topic": "x"}} | {name: OPERATIONS[name] for name in pair}
-    assert problems(written) == [f"a table is made in one way: '{pair[1]}' excludes '{pair[0]}' (at {{other}})"]
-
-
-def test_from_needs_an_aggregation_and_an_aggregation_needs_from() -> None:
-    assert problems({"from": {"topic": "x"}}) == ["'from' needs one of 'toTable', 'count', 'reduce' and 'aggregate'"]
-    for way in ("count", "groupBy", "reduce"):
-        (message,) = problems({way: CODE})
-        assert "required field 'from' is missing" in message
-
-
 def test_a_table_without_from_may_have_a_window_and_partitions() -> None:
     assert problems({"window": WINDOW, "partitions": 3}) == []
-
-
-@pytest.mark.parametrize("pair", list(itertools.combinations(["table", "topic", "channel", "join"], 2)))
-def test_two_origins_exclude_each_other(pair: tuple[str, str]) -> None:
-    (message,) = (problem.message for problem in Origin.combination_problems(dict.fromkeys(pair, "x")))
-    assert f"'{pair[1]}' excludes '{pair[0]}'" in message

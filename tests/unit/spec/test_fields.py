@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from kaspr_delta.spec.agent import KasprAgent
 from kaspr_delta.spec.fields import description_of, places_of, spec_at
 from kaspr_delta.spec.join import JoinSpec, KasprJoin
-from kaspr_delta.spec.manifest import KINDS, MANIFEST
+from kaspr_delta.spec.manifest import MANIFEST
 from kaspr_delta.spec.processors import Operation
 from kaspr_delta.spec.topics import TopicSend
 
@@ -37,7 +37,3 @@ def test_manifests_are_frozen() -> None:
     )
     with pytest.raises(ValidationError, match="frozen"):
         app.metadata.name = "other"
-
-
-def test_all_kinds_are_known_by_name() -> None:
-    assert sorted(KINDS) == ["KasprAgent", "KasprApp", "KasprJoin", "KasprTable", "KasprTask", "KasprWebView"]

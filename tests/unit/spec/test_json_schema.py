@@ -35,13 +35,8 @@ def documents(file: Path) -> Iterator[Data]:
 def every_field() -> Iterator[Data]:
     """A manifest of every kind, with all its fields."""
     for kind, spec in SPECS.items():
-        metadata = {"name": "x", "labels": {"kaspr.io/app": "shop"}}
-        yield {
-            "apiVersion": "kaspr.io/v1alpha1",
-            "kind": kind,
-            "metadata": metadata,
-            "spec": YAML(typ="safe", pure=True).load(spec),
-        }
+        fields = YAML(typ="safe", pure=True).load(spec)
+        yield {"apiVersion": "kaspr.io/v1alpha1", "kind": kind, "metadata": {"name": "x"}, "spec": fields}
 
 
 def changed(data: Any, values: Iterator[Any]) -> Iterator[Any]:
@@ -73,11 +68,8 @@ def error_types(data: Any) -> set[str]:
 )
 def test_the_published_schema_is_that_of_the_models() -> None:
     """If it fails, run ``kaspr-delta schema > docs/kaspr.schema.json``."""
-    assert json.loads(SCHEMA.read_text()) == manifest_schema()
-
-
-def test_the_schema_is_a_valid_json_schema() -> None:
     Draft7Validator.check_schema(manifest_schema())
+    assert json.loads(SCHEMA.read_text()) == manifest_schema()
 
 
 @pytest.mark.parametrize("file", BUNDLES, ids=lambda file: f"{file.parent.name}/{file.name}")

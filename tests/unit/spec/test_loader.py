@@ -1,15 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kaspr_delta.spec.diagnostics import Location, Severity, has_errors
-from kaspr_delta.spec.join import KasprJoin
 from kaspr_delta.spec.loader import load_path, load_text
-from kaspr_delta.spec.table import KasprTable
 
 APP = "apiVersion: kaspr.io/v1alpha1\nkind: KasprApp\nmetadata:\n  name: shop\n"
 TABLE = """\
@@ -44,6 +43,11 @@ def messages(text: str) -> list[str]:
     return [str(finding) for finding in load_text(text, "m.yaml").findings]
 
 
+def spec(text: str) -> Any:
+    (loaded,) = load_text(text, "m.yaml").manifests
+    return loaded.manifest.spec
+
+
 def test_every_document_has_its_text_and_its_first_line() -> None:
     loaded = load_text(f"# first\n{APP}---\n# second\n\n{TABLE}", "m.yaml")
     assert [manifest.location for manifest in loaded.manifests] == [Location("m.yaml", 2), Location("m.yaml", 9)]
@@ -71,22 +75,17 @@ def test_locate_falls_back_to_the_nearest_parent_that_exists() -> None:
 
 def test_snippets_carry_the_line_of_the_manifest() -> None:
     manifest = load_text(JOIN, "m.yaml", 100).manifests[0]
-    assert isinstance(manifest.manifest, KasprJoin)
-    assert manifest.manifest.spec.extractor is not None
-    snippet = manifest.snippet(manifest.manifest.spec.extractor, "spec", "extractor")
+    snippet = manifest.snippet(spec(JOIN).extractor, "spec", "extractor")
     assert (snippet.file, snippet.first_line, snippet.entrypoint) == ("m.yaml", 112, "product_of")
     with pytest.raises(KeyError) as error:
         snippet.function({})({})
     assert error.traceback[-1].lineno == 112  # counted from 0 by pytest: line 113
 
 
-def test_status_written_by_kubectl_is_ignored() -> None:
-    assert messages(TABLE + "status:\n  app: {name: shop, status: AppFound}\n") == []
-
-
-def test_kubernetes_metadata_is_accepted() -> None:
+def test_metadata_and_status_written_by_kubectl_are_accepted() -> None:
     metadata = "  uid: 1-2\n  creationTimestamp: 2026-01-01T00:00:00Z\n  managedFields: [{manager: kubectl}]\n"
     assert messages(TABLE.replace("metadata:\n", f"metadata:\n{metadata}")) == []
+    assert messages(TABLE + "status:\n  app: {name: shop, status: AppFound}\n") == []
 
 
 def test_misspelt_metadata_is_an_error_with_the_near_name() -> None:
@@ -96,27 +95,19 @@ def test_misspelt_metadata_is_an_error_with_the_near_name() -> None:
 
 
 def test_a_key_without_a_value_is_absent() -> None:
-    (manifest,) = load_text(JOIN + "  type:\n  outputChannel: null\n", "m.yaml").manifests
-    assert isinstance(manifest.manifest, KasprJoin)
-    assert manifest.manifest.spec.type == "inner"
-    assert manifest.manifest.spec.output_channel is None
+    join = spec(JOIN + "  type:\n  outputChannel: null\n")
+    assert (join.type, join.output_channel) == ("inner", None)
 
 
 def test_numbers_in_topic_configuration_become_text() -> None:
     configs = "  extraTopicConfigs: {retention.ms: 86400000, unclean.leader.election.enable: true}\n"
-    (manifest,) = load_text(TABLE + configs, "m.yaml").manifests
-    assert isinstance(manifest.manifest, KasprTable)
-    assert manifest.manifest.spec.extra_topic_configs == {
-        "retention.ms": "86400000",
-        "unclean.leader.election.enable": "true",
-    }
+    expected = {"retention.ms": "86400000", "unclean.leader.election.enable": "true"}
+    assert spec(TABLE + configs).extra_topic_configs == expected
 
 
 def test_merge_keys_and_anchors_are_read() -> None:
-    text = TABLE + "  options: &base {a: x}\n  extraTopicConfigs:\n    <<: *base\n    b: y\n"
-    (manifest,) = load_text(text, "m.yaml").manifests
-    assert isinstance(manifest.manifest, KasprTable)
-    assert manifest.manifest.spec.extra_topic_configs == {"a": "x", "b": "y"}
+    table = spec(TABLE + "  options: &base {a: x}\n  extraTopicConfigs:\n    <<: *base\n    b: y\n")
+    assert table.extra_topic_configs == {"a": "x", "b": "y"}
 
 
 @pytest.mark.parametrize(
@@ -178,6 +169,13 @@ def test_windows_line_ends_and_a_byte_order_mark_are_read(tmp_path: Path) -> Non
     loaded = load_path(file)
     assert loaded.findings == ()
     assert [manifest.location.line for manifest in loaded.manifests] == [1, 6]
+
+
+def test_a_file_that_is_not_utf8_is_a_finding_at_its_first_wrong_byte(tmp_path: Path) -> None:
+    # Written here, because tools that read all YAML of a project would fail on it.
+    (tmp_path / "latin1.yaml").write_bytes("apiVersion: é".encode("latin-1"))
+    (finding,) = load_path(tmp_path).findings
+    assert str(finding).endswith("latin1.yaml:1:13: error: this is not UTF-8 text: byte 0xe9 (save the file as UTF-8)")
 
 
 @given(st.text())

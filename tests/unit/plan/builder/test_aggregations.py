@@ -1,16 +1,14 @@
-"""Plans of made tables."""
+"""Plans of made tables; acceptance cases hold all their fields."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from kaspr_delta.plan.definition.application import Edge, Plan, Stage
+from kaspr_delta.plan.definition.application import Edge
 from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.plan.definition.resources import ChannelInput, ResourceRef, Serializers, TopicInput
+from tests.unit.plan.shop import Manifest, plan
 
-Manifest = tuple[str, str, str]
 ORDERS: Manifest = ("KasprTable", "orders", "description: Orders")
 ROWS: Manifest = ("KasprJoin", "rows", "leftTable: orders\nrightTable: orders\non: key")
 RECORDS: Manifest = ("KasprJoin", "records", "leftStream: {topic: raw}\nrightTable: orders\non: key")
@@ -24,77 +22,59 @@ def code(name: str) -> str:
     return f"{{python: '{name} = lambda *values: values'}}"
 
 
-def test_a_table_without_from_has_no_aggregation(plan: Callable[..., Plan]) -> None:
-    built = plan(ORDERS)
-    assert built.aggregations == ()
-    assert built.aggregation("orders") is None
-
-
-def test_an_aggregate_over_a_table_is_planned_with_all_its_functions(plan: Callable[..., Plan]) -> None:
-    spec = f"""
-from: {{table: orders}}
-groupBy: {code("group")}
-aggregate: {{initializer: {code("zero")}, adder: {code("add")}, subtractor: {code("sub")}}}
-"""
-    built = plan(ORDERS, made(spec))
-    found = built.aggregation("made")
-    assert found is not None
-    assert (found.kind, found.origin, found.ref) == ("aggregate", "orders", ResourceRef("table", "made"))
-    functions = (found.group, found.initializer, found.adder, found.subtractor)
-    assert [function.entrypoint for function in functions if function] == ["group", "zero", "add", "sub"]
-    assert (found.log, found.contributions) == ("aggregation__made", "contributions__made")
-    assert built.origin_of(found) == "table/orders"
-    assert built.stages == (Stage((found.ref,)),)
-    assert built.runs == (found.ref,)
-    assert Edge("table/orders", "table/made") in built.edges
+TOTAL = f"initializer: {code('zero')}, adder: {code('add')}"
 
 
 @pytest.mark.parametrize(
-    ("operation", "kind", "adder"),
+    ("origin", "operation", "kind", "functions"),
     [
-        ("toTable: {}", "toTable", None),
-        ("count: {}", "count", None),
-        (f"reduce: {code('newer')}", "reduce", "newer"),
-        (f"aggregate: {{initializer: {code('zero')}, adder: {code('add')}}}", "aggregate", "add"),
+        ("table: orders", f"aggregate: {{{TOTAL}, subtractor: {code('sub')}}}", "aggregate", ["zero", "add", "sub"]),
+        ("topic: raw", "toTable: {}", "toTable", []),
+        ("topic: raw", "count: {}", "count", []),
+        ("topic: raw", f"groupBy: {code('group')}\nreduce: {code('newer')}", "reduce", ["group", "newer"]),
+        ("topic: raw", f"aggregate: {{{TOTAL}}}", "aggregate", ["zero", "add"]),
     ],
 )
-def test_each_aggregation_of_a_stream_is_planned_with_its_function(
-    plan: Callable[..., Plan], operation: str, kind: str, adder: str | None
+def test_each_aggregation_is_planned_with_its_functions(
+    origin: str, operation: str, kind: str, functions: list[str]
 ) -> None:
-    (found,) = plan(made(f"from: {{topic: raw}}\n{operation}")).aggregations
-    assert (found.kind, found.adder.entrypoint if found.adder else None) == (kind, adder)
-    assert (found.group, found.subtractor) == (None, None)
+    built = plan(ORDERS, made(f"from: {{{origin}}}\n{operation}"))
+    (found,) = built.aggregations
+    given = (found.group, found.initializer, found.adder, found.subtractor)
+    assert (found.kind, [function.entrypoint for function in given if function]) == (kind, functions)
+    assert built.runs == (ResourceRef("table", "made"),)
+    assert built.aggregation("orders") is None
 
 
-def test_a_topic_is_an_origin_with_its_serializers_and_partitions(plan: Callable[..., Plan]) -> None:
+def test_a_topic_is_an_origin_with_its_serializers_and_partitions() -> None:
     built = plan(made("from: {topic: raw, keySerializer: raw, partitions: 5}\ncount: {}"))
     (found,) = built.aggregations
     read = TopicInput(("raw",), None, Serializers("raw", "json"), "earliest")
     assert found.origin == StreamPlan(read, 5, repartitioned=False)
     assert [(topic.name, topic.partitions) for topic in built.topics] == [("raw", 5)]
-    assert built.origin_of(found) == "topic/raw"
 
 
-def test_a_join_as_origin_is_its_result_table_or_its_channel(plan: Callable[..., Plan]) -> None:
-    names = {"of-rows": "rows", "of-records": "records"}
-    built = plan(
-        ORDERS, ROWS, RECORDS, *(made(f"from: {{join: {of}}}\ncount: {{}}", name) for name, of in names.items())
-    )
-    of_records, of_rows = built.aggregations
-    channel = ChannelInput("records-channel", "records", tombstones=True, start="earliest")
-    assert of_records.origin == StreamPlan(channel, 3, repartitioned=False)
-    assert of_rows.origin == "rows"
-    assert [built.origin_of(one) for one in built.aggregations] == ["join/records", "join/rows"]
-    assert {Edge("join/records", "table/of-records"), Edge("join/rows", "table/of-rows")} <= set(built.edges)
+RECORDS_OF_JOIN = StreamPlan(ChannelInput("records-channel", "records", tombstones=True, start="earliest"), 3, False)
 
 
-def test_the_result_table_of_a_join_may_be_named_as_a_table(plan: Callable[..., Plan]) -> None:
-    built = plan(ORDERS, ROWS, made("from: {table: rows}\ncount: {}"))
-    assert [one.origin for one in built.aggregations] == ["rows"]
-    assert Edge("join/rows", "table/made") in built.edges
+@pytest.mark.parametrize(
+    ("origin", "read", "of"),
+    [
+        ("join: rows", "rows", "join/rows"),
+        ("table: rows", "rows", "join/rows"),
+        ("join: records", RECORDS_OF_JOIN, "join/records"),
+        ("channel: records-channel", RECORDS_OF_JOIN, "join/records"),
+        ("table: orders", "orders", "table/orders"),
+    ],
+)
+def test_a_join_as_origin_is_its_result_table_or_its_channel(origin: str, read: StreamPlan | str, of: str) -> None:
+    built = plan(ORDERS, ROWS, RECORDS, made(f"from: {{{origin}}}\ncount: {{}}"))
+    (found,) = built.aggregations
+    assert (found.origin, built.origin_of(found)) == (read, of)
+    assert Edge(of, "table/made") in built.edges
 
 
-def test_the_channel_of_a_join_of_tables_is_a_stream(plan: Callable[..., Plan]) -> None:
+def test_the_channel_of_a_join_of_tables_is_a_stream() -> None:
     (found,) = plan(ORDERS, ROWS, made("from: {channel: rows-channel}\ntoTable: {}")).aggregations
     assert isinstance(found.origin, StreamPlan)
     assert found.origin.label == "join/rows"
@@ -109,9 +89,7 @@ def test_the_channel_of_a_join_of_tables_is_a_stream(plan: Callable[..., Plan]) 
         ("join: broken", "waits for join/broken"),
     ],
 )
-def test_a_table_that_waits_for_its_origin_can_still_be_joined(
-    plan: Callable[..., Plan], origin: str, reason: str
-) -> None:
+def test_a_table_that_waits_for_its_origin_can_still_be_joined(origin: str, reason: str) -> None:
     broken = ("KasprJoin", "broken", "leftTable: nowhere\nrightTable: orders\non: key")
     joined = ("KasprJoin", "joined", "leftTable: made\nrightTable: orders\non: key")
     built = plan(ORDERS, broken, made(f"from: {{{origin}}}\ncount: {{}}"), joined)
@@ -121,16 +99,7 @@ def test_a_table_that_waits_for_its_origin_can_still_be_joined(
     assert [one.name for one in built.joins] == ["joined"]
 
 
-def test_made_tables_run_after_their_origins(plan: Callable[..., Plan]) -> None:
-    built = plan(
-        made("from: {table: b}\ncount: {}", "a"),
-        made("from: {table: c}\ncount: {}", "b"),
-        made("from: {topic: raw}\ncount: {}", "c"),
-    )
-    assert [str(ref) for ref in built.runs] == ["table/c", "table/b", "table/a"]
-
-
-def test_an_agent_that_reads_a_made_table_comes_after_it(plan: Callable[..., Plan]) -> None:
+def test_an_agent_that_reads_a_made_table_comes_after_it() -> None:
     reader = """
 input: {topic: {name: asked}}
 output: {topics: [{name: %s}]}

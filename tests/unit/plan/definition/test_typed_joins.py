@@ -7,49 +7,28 @@ from dataclasses import replace
 import pytest
 
 from kaspr_delta.functions.column_paths import Picked
-from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 from kaspr_delta.plan.definition.typed_joins import foreign_key_types, type_problems
 from kaspr_delta.spec.ddl import columns_of
-from kaspr_delta.spec.loader import load_text
+from tests.unit.plan.shop import Manifest, errors, plan
 
-MANIFESTS = """\
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata: {{name: shop}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {{name: left, labels: {{kaspr.io/app: shop}}}}
-spec:
-  schema: id STRING, text STRING, n BIGINT, day DATE, at TIMESTAMP, price DECIMAL(10, 2), share DOUBLE, yes BOOLEAN
-  key: id
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {{name: right, labels: {{kaspr.io/app: shop}}}}
-spec: {right}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {{name: both, labels: {{kaspr.io/app: shop}}}}
-spec:
-  leftTable: left
-  rightTable: right
-  extractor:
-    python: |
-      def fk(value):
-          return {returned}
-"""
+COLUMNS = "id STRING, text STRING, n BIGINT, day DATE, at TIMESTAMP, price DECIMAL(10, 2), share DOUBLE, yes BOOLEAN"
 
 
-def types_of(returned: str, right: str = "{schema: key STRING, key: key}") -> list[str]:
-    plans, findings = build_plans(load_text(MANIFESTS.format(returned=returned, right=right), "m.yaml"))
-    assert not findings
-    join = plans[0].join("both")
+def both(returned: str, right: str) -> tuple[Manifest, ...]:
+    function = f"extractor:\n  python: |\n    def fk(value):\n        return {returned}"
+    return (
+        ("KasprTable", "left", f"schema: {COLUMNS}\nkey: id"),
+        ("KasprTable", "right", right),
+        ("KasprJoin", "both", f"leftTable: left\nrightTable: right\n{function}"),
+    )
+
+
+def types_of(returned: str, right: str = "schema: key STRING\nkey: key") -> list[str]:
+    built = plan(*both(returned, right))
+    (join,) = built.joins
     assert isinstance(join, ForeignKeyJoinPlan)
-    assert not list(type_problems(plans[0], join))
-    return [str(one) for one in foreign_key_types(plans[0], join)]
+    return [str(one) for one in foreign_key_types(built, join)]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +36,7 @@ def types_of(returned: str, right: str = "{schema: key STRING, key: key}") -> li
 )
 def test_text_of_columns_that_python_and_spark_spell_alike_is_computed_by_spark(returned: str) -> None:
     assert types_of(returned) == ["STRING"]
-    assert types_of(returned, "{name: right}") == ["STRING"]  # the right table's keys are JSON
+    assert types_of(returned, "name: right") == ["STRING"]  # the right table's keys are JSON
 
 
 @pytest.mark.parametrize(
@@ -73,69 +52,47 @@ def test_other_text_is_left_to_python(returned: str) -> None:
 
 
 def test_text_may_be_a_part_of_a_key() -> None:
-    right = "{schema: 'n BIGINT, key STRING', key: [n, key]}"
+    right = "schema: n BIGINT, key STRING\nkey: [n, key]"
     assert types_of("[value['n'], f\"{value['day']}\"]", right) == ["BIGINT", "STRING"]
 
 
-def test_text_is_refused_for_a_key_of_another_type() -> None:
-    manifests = MANIFESTS.format(returned="f\"{value['day']}/{value['n']}\"", right="{schema: key INT, key: key}")
-    _, (refused,) = build_plans(load_text(manifests, "m.yaml"))
-    assert "'{day}/{n}' of 'left' is STRING, and the key of 'right' is INT: they are never equal" in refused.message
+@pytest.mark.parametrize(
+    ("returned", "key", "message"),
+    [
+        (
+            "f\"{value['day']}/{value['n']}\"",
+            "INT",
+            "join 'both': '{day}/{n}' of 'left' is STRING, and the key of 'right' is INT: they are never equal",
+        ),
+        # Spark reports such a column as a STRING, so the table would never match its declaration.
+        ("value['text']", "VARCHAR(3)", "column 'key' is VARCHAR(3): Spark has no VARCHAR but in tables"),
+    ],
+)
+def test_a_key_that_can_never_be_equal_is_refused(returned: str, key: str, message: str) -> None:
+    (refused,) = errors(*both(returned, f"schema: key {key}\nkey: key"))
+    assert refused.message == message
 
 
-def test_varchar_is_refused_in_a_schema() -> None:
-    """Spark reports such a column as a STRING, so the table would never match its declaration."""
-    manifests = MANIFESTS.format(returned="value['text']", right="{schema: key VARCHAR(3), key: key}")
-    _, (refused,) = build_plans(load_text(manifests, "m.yaml"))
-    assert refused.message == "column 'key' is VARCHAR(3): Spark has no VARCHAR but in tables"
-
-
-OF_OTHERS = """\
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata: {name: shop}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: lines, labels: {kaspr.io/app: shop}}
-spec: {source: {table: main.shop.lines, key: [id]}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: orders, labels: {kaspr.io/app: shop}}
-spec: {schema: "id STRING, day DATE", key: id}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {name: first, labels: {kaspr.io/app: shop}}
-spec: {leftTable: lines, rightTable: orders, column: order, select: {columns: {line: left.id, day: right.day}}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {name: second, labels: {kaspr.io/app: shop}}
-spec: {leftTable: lines, rightTable: orders, column: order}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {name: of-columns, labels: {kaspr.io/app: shop}}
-spec: {leftTable: first, rightTable: orders, column: line, select: {columns: {line: left.line, day: right.day}}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {name: of-pairs, labels: {kaspr.io/app: shop}}
-spec: {leftTable: second, rightTable: orders, column: left.order, select: {columns: {day: left.right.day}}}
-"""
+def join(name: str, left: str, column: str, select: str = "") -> Manifest:
+    selected = f"\nselect: {{columns: {{{select}}}}}" if select else ""
+    return "KasprJoin", name, f"leftTable: {left}\nrightTable: orders\ncolumn: {column}{selected}"
 
 
 def test_types_are_not_checked_while_columns_of_a_table_are_unknown() -> None:
-    (plan,), findings = build_plans(load_text(OF_OTHERS, "m.yaml"))
-    assert not findings
-    lines = plan.known_table("lines")
+    built = plan(
+        ("KasprTable", "lines", "source: {table: main.shop.lines, key: [id]}"),
+        ("KasprTable", "orders", "schema: id STRING, day DATE\nkey: id"),
+        join("first", "lines", "order", "line: left.id, day: right.day"),
+        join("second", "lines", "order"),
+        join("of-columns", "first", "line", "line: left.line, day: right.day"),
+        join("of-pairs", "second", "left.order", "day: left.right.day"),
+    )
+    lines = built.known_table("lines")
     assert lines.typed is not None
     seen = replace(lines, typed=replace(lines.typed, columns=columns_of("id STRING, order STRING")))
-    known = replace(plan, tables=(seen, plan.known_table("orders")))
-    right = plan.join("of-columns")
+    known = replace(built, tables=(seen, built.known_table("orders")))
+    right = built.join("of-columns")
     assert isinstance(right, ForeignKeyJoinPlan)
     wrong = replace(right, picked=Picked.of_names(("lien",), several=False))
-    assert not [*type_problems(plan, right), *type_problems(plan, wrong), *type_problems(known, right)]
+    assert not [*type_problems(built, right), *type_problems(built, wrong), *type_problems(known, right)]
     assert [misfit.message for misfit in type_problems(known, wrong)] == ["'first' has no column 'lien'"]
