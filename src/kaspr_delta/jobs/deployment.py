@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from kaspr_delta.errors import NotFoundError, UsageError
 from kaspr_delta.jobs.principal import Principal
-from kaspr_delta.spec.quartz import quartz_problem, timezone_problem
+from kaspr_delta.spec.cron import quartz_problem, timezone_problem
 
 Mode = Literal["scheduled", "continuous"]
 ComputeKind = Literal["default", "serverless", "cluster"]

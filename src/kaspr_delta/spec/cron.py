@@ -1,20 +1,31 @@
-"""Cron text: five fields (minute, hour, day, month, weekday) and an optional sixth, the seconds."""
+"""Cron text of tasks and of jobs, and time zones.
+
+A task has five fields (minute, hour, day, month, weekday) and an optional sixth, the seconds. A job on Databricks has
+Quartz' text: a workspace refuses a wrong one late, so it is checked here.
+"""
 
 from __future__ import annotations
 
+import functools
 import re
+import zoneinfo
+from collections.abc import Iterator
 from datetime import datetime, timezone
 
 from cronsim import CronSim, CronSimError
 
-_FIELDS = (
+_Field = tuple[str, int, int, tuple[str, ...]]
+_SECOND: _Field = ("second", 0, 59, ())
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_COMMON: tuple[_Field, ...] = (
     ("minute", 0, 59, ()),
     ("hour", 0, 23, ()),
     ("day of the month", 1, 31, ()),
-    ("month", 1, 12, ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")),
-    ("weekday", 0, 7, ("sun", "mon", "tue", "wed", "thu", "fri", "sat")),
-    ("second", 0, 59, ()),
+    ("month", 1, 12, _MONTHS),
 )
+_CRON = (*_COMMON, ("weekday", 0, 7, _WEEKDAYS), _SECOND)
+_QUARTZ = (_SECOND, *_COMMON, ("day of the week", 1, 7, _WEEKDAYS), ("year", 1970, 2199, ()))
 _SHORTHANDS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -24,8 +35,12 @@ _SHORTHANDS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_PART = re.compile(r"^(?P<first>\*|\?|\w{1,9})(?:-(?P<last>\w{1,9}))?(?:/(?P<step>\d{1,9}))?\Z", re.ASCII)
-_LEAST_FIELDS = 5
+_PART = re.compile(r"(?P<first>\*|\w{1,9})(?:-(?P<last>\w{1,9}))?(?:/(?P<step>\d{1,9}))?", re.ASCII)
+_SPECIAL = {
+    "day of the month": re.compile(r"\?|L(-\d{1,2})?|LW|\d{1,2}W"),
+    "day of the week": re.compile(r"\?|L|([1-7]|SUN|MON|TUE|WED|THU|FRI|SAT)(L|#[1-5])"),
+}
+_DAY_OF_MONTH, _DAY_OF_WEEK = 3, 5
 
 
 def cron_problem(text: str) -> str | None:
@@ -38,12 +53,11 @@ def cron_problem(text: str) -> str | None:
     if text.strip().lower() in _SHORTHANDS:
         return None
     fields = text.split()
-    if not _LEAST_FIELDS <= len(fields) <= len(_FIELDS):
+    if len(fields) not in {5, 6}:
         return f"a cron text has 5 fields (or 6, with seconds last), '{text}' has {len(fields)}"
-    for field, (name, low, high, names) in zip(fields, _FIELDS, strict=False):
-        for part in field.split(","):
-            if problem := _part_problem(part, name, low, high, names):
-                return problem
+    for part, field in _parts(fields, _CRON):
+        if problem := _part_problem(part, *field):
+            return problem
     try:
         CronSim(for_cronsim(text), datetime(2000, 1, 1, tzinfo=timezone.utc))
     except CronSimError as error:
@@ -58,16 +72,53 @@ def for_cronsim(text: str) -> str:
     ('30 0 9 * * mon', '0 0 * * *')
     """
     fields = _SHORTHANDS.get(text.strip().lower(), text).replace("?", "*").split()
-    return " ".join([*fields[_LEAST_FIELDS:], *fields[:_LEAST_FIELDS]])
+    return " ".join([*fields[5:], *fields[:5]])
+
+
+def quartz_problem(text: str) -> str | None:
+    """The problem with a Quartz cron text, or None.
+
+    >>> quartz_problem("0 0/15 * * * ?")
+    >>> quartz_problem("*/15 * * * *")
+    "'*/15 * * * *' has 5 fields, expected 6 or 7: second minute hour day-of-month month day-of-week [year]"
+    """
+    fields = text.upper().split()
+    if len(fields) not in {6, 7}:
+        expected = "expected 6 or 7: second minute hour day-of-month month day-of-week [year]"
+        return f"{text!r} has {len(fields)} field{'s' * (len(fields) != 1)}, {expected}"
+    for part, field in _parts(fields, _QUARTZ):
+        special = _SPECIAL.get(field[0])
+        if not (special and special.fullmatch(part)) and (problem := _quartz_part_problem(part, *field[1:])):
+            return f"{text!r}: {field[0]} {part!r} {problem}"
+    if (fields[_DAY_OF_MONTH] == "?") == (fields[_DAY_OF_WEEK] == "?"):
+        return f"{text!r}: exactly one of day of the month and day of the week is '?'"
+    return None
+
+
+@functools.cache
+def known_timezones() -> frozenset[str]:
+    """The names of the time zones that this machine knows. They are read from some hundred files, once."""
+    return frozenset(zoneinfo.available_timezones())
+
+
+def timezone_problem(name: str) -> str | None:
+    """The problem with the name of a time zone, or None."""
+    return None if name in known_timezones() else f"{name!r} is no time zone, expected a name such as Europe/Berlin"
+
+
+def _parts(fields: list[str], of: tuple[_Field, ...]) -> Iterator[tuple[str, _Field]]:
+    """The parts of all fields, which have commas between them, each with what its field allows."""
+    for text, field in zip(fields, of, strict=False):
+        yield from ((part, field) for part in text.split(","))
 
 
 def _part_problem(part: str, name: str, low: int, high: int, names: tuple[str, ...]) -> str | None:
-    match = _PART.match(part)
+    match = _PART.fullmatch(part.replace("?", "*"))
     if match is None:
         return f"'{part}' is no {name}"
     if match["step"] is not None and int(match["step"]) == 0:
         return f"the step of '{part}' is zero"
-    if match["first"] in {"*", "?"}:
+    if match["first"] == "*":
         return f"'{part}' is no {name}" if match["last"] else None
     bounds: list[int] = []
     for bound in (match["first"], match["last"]):
@@ -80,3 +131,20 @@ def _part_problem(part: str, name: str, low: int, high: int, names: tuple[str, .
             return f"{name} '{bound}' is not between {low} and {high}"
         bounds.append(number)
     return f"'{part}' ends before it begins" if bounds != sorted(bounds) else None
+
+
+def _quartz_part_problem(part: str, lowest: int, highest: int, words: tuple[str, ...]) -> str | None:
+    match = _PART.fullmatch(part)
+    if match is None:
+        return "is not understood"
+    first, last, step = match.group("first", "last", "step")
+    if first == "*" and last is not None:
+        return "is a range without a beginning"
+    for end in (first, last):
+        if end is None or end == "*" or end.lower() in words:
+            continue
+        if not end.isdecimal() or not lowest <= int(end) <= highest:
+            return f"is not between {lowest} and {highest}"
+    if step is not None and not 1 <= int(step) <= highest:
+        return f"has a step that is not between 1 and {highest}"
+    return None

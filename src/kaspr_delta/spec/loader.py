@@ -68,15 +68,16 @@ class LoadedManifests:
 
 def load_path(path: Path) -> LoadedManifests:
     """Load a file, or all ``*.yaml`` and ``*.yml`` of a folder and its subfolders, in sorted order."""
+    at = Location(_shown(path))
     if not path.exists():
-        return _nothing(path, "there is no such file or folder", "give the path of a manifest, or of a folder of them")
+        return _refused(at, "there is no such file or folder", "give the path of a manifest, or of a folder of them")
     if not path.is_dir():
         return _load_file(path, Allowance())
     files = sorted(islice(_manifest_files(path), MOST_FILES + 1))
     if not files:
-        return _nothing(path, "this folder holds no manifests", "manifests are files named *.yaml or *.yml")
+        return _refused(at, "this folder holds no manifests", "manifests are files named *.yaml or *.yml")
     if len(files) > MOST_FILES:
-        return _nothing(path, f"this folder holds more than {MOST_FILES:,} files of YAML", "give a folder of manifests")
+        return _refused(at, f"this folder holds more than {MOST_FILES:,} files of YAML", "give a folder of manifests")
     allowance = Allowance()
     return together(_load_file(file, allowance) for file in files)
 
@@ -84,16 +85,15 @@ def load_path(path: Path) -> LoadedManifests:
 def load_bytes(content: bytes, file: str, allowance: Allowance | None = None) -> LoadedManifests:
     """Load the documents of a file's content, which must be UTF-8."""
     if len(content) > LONGEST_FILE:
-        message = f"this file has more than {LONGEST_FILE:,} bytes"
         hint = "a manifest is much smaller; divide the file, or move it out of this folder"
-        return LoadedManifests((), (Finding(Severity.ERROR, Location(file), message, hint),))
+        return _refused(Location(file), f"this file has more than {LONGEST_FILE:,} bytes", hint)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = content[: error.start]
         location = Location(file, before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
         message = f"this is not UTF-8 text: byte 0x{content[error.start]:02x}"
-        return LoadedManifests((), (Finding(Severity.ERROR, location, message, "save the file as UTF-8"),))
+        return _refused(location, message, "save the file as UTF-8")
     return load_text(text, file, allowance=allowance)
 
 
@@ -125,24 +125,24 @@ def _manifest_files(folder: Path) -> Iterator[Path]:
 
 
 def _load_file(path: Path, allowance: Allowance) -> LoadedManifests:
-    name = _shown(path)
+    at = Location(_shown(path))
     if allowance.left <= 0:
         return LoadedManifests((), ())
     try:
         if not (path.is_file() or path.is_relative_to("/dev/fd") or path == Path("/dev/stdin")):
-            return _nothing(path, "this is not a file", "remove the device or pipe, or give it another name")
+            return _refused(at, "this is not a file", "remove the device or pipe, or give it another name")
         with path.open("rb") as stream:
             content = stream.read(LONGEST_FILE + 1)
     except OSError as error:
-        return _nothing(path, f"this file cannot be read: {error.strerror}")
-    loaded = load_bytes(content, name, allowance)
+        return _refused(at, f"this file cannot be read: {error.strerror}")
+    loaded = load_bytes(content, at.file, allowance)
     if not loaded.manifests and not loaded.findings:
-        return LoadedManifests((), (Finding(Severity.NOTE, Location(name), "this file holds no manifest"),))
+        return LoadedManifests((), (Finding(Severity.NOTE, at, "this file holds no manifest"),))
     return loaded
 
 
-def _nothing(path: Path, message: str, hint: str = "") -> LoadedManifests:
-    return LoadedManifests((), (Finding(Severity.ERROR, Location(_shown(path)), message, hint),))
+def _refused(location: Location, message: str, hint: str = "") -> LoadedManifests:
+    return LoadedManifests((), (Finding(Severity.ERROR, location, message, hint),))
 
 
 def _shown(path: Path) -> str:

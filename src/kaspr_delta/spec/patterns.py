@@ -7,7 +7,7 @@ proportion to the name. It has no lookaheads; those that begin a pattern are mat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 LONGEST_PATTERN = 1_000
 """Characters. Names of topics have at most 249."""
@@ -53,18 +53,12 @@ def _parts(pattern: str) -> tuple[tuple[str, bool], ...] | None:
     wanted = _LOOKAHEADS.get(pattern[:3])
     if wanted is None:
         return ((f"^(?:{pattern})$", True),) if _is_of_re2(pattern) else None
-    for ahead, rest in _divided(pattern[3:]):
+    for close in re.compile(r"\)").finditer(pattern, 3):  # each may close the first lookahead
+        ahead, rest = pattern[3 : close.start()], pattern[close.end() :]
         others = _parts(rest) if _is_of_re2(ahead) else None
         if others is not None:
             return ((f"^(?:{ahead})", wanted), *others)
     return None
-
-
-def _divided(text: str) -> Iterator[tuple[str, str]]:
-    """The text before and behind each parenthesis that may close the first lookahead."""
-    for at, character in enumerate(text):
-        if character == ")":
-            yield text[:at], text[at + 1 :]
 
 
 def _is_of_re2(expression: str) -> bool:

@@ -8,11 +8,10 @@ from typing import Literal
 from pydantic import Field
 
 from kaspr_delta.spec.base import Boolean, Problem, Spec, Text, optional
-from kaspr_delta.spec.cron import cron_problem
+from kaspr_delta.spec.cron import cron_problem, known_timezones
 from kaspr_delta.spec.durations import PositiveDuration
 from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.processors import Processors
-from kaspr_delta.spec.quartz import known_timezones
 from kaspr_delta.spec.resource import Resource, ResourceSpec
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kaspr_delta.spec.quartz import quartz_problem, timezone_problem
+from kaspr_delta.spec.cron import quartz_problem, timezone_problem
 
 ALL_DEPLOYMENTS: list[dict[str, Any]] = [
     {"mode": mode, "compute": compute}

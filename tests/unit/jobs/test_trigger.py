@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from kaspr_delta.jobs.trigger import quartz_of, trigger_of
 from kaspr_delta.plan.definition.resources import SchedulePlan
-from kaspr_delta.spec.cron import cron_problem, for_cronsim
-from kaspr_delta.spec.quartz import quartz_problem
+from kaspr_delta.spec.cron import cron_problem, for_cronsim, quartz_problem
 
 MINUTE = 60_000
 QUARTZ_WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kaspr_delta.spec.cron import cron_problem
+from kaspr_delta.spec.cron import cron_problem, quartz_problem, timezone_problem
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,53 @@ def test_a_cron_text_has_five_fields_or_seconds_last(text: str) -> None:
 )
 def test_a_wrong_cron_text_is_refused_with_the_reason(text: str, problem: str) -> None:
     assert cron_problem(text) == problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0 0/15 * * * ?",
+        "0 0 6 ? * MON-FRI",
+        "0 0 6 ? * mon,wed",
+        "0 30 4 1 * ? 2027",
+        "0 0 12 L * ?",
+        "0 0 12 L-3 * ?",
+        "0 0 12 15W * ?",
+        "0 0 12 ? * 6L",
+        "0 0 12 ? JAN-MAR FRI#2",
+        "*/30 * * * * ?",
+    ],
+)
+def test_quartz_text_is_accepted(text: str) -> None:
+    assert quartz_problem(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "has 0 fields"),
+        ("*/15 * * * *", "has 5 fields"),
+        ("0 0 6 * * MON 2027 x", "has 8 fields"),
+        ("0 60 * * * ?", "minute '60' is not between 0 and 59"),
+        ("0 0 24 * * ?", "hour '24' is not between 0 and 23"),
+        ("0 0 6 ? * FUN", "day of the week 'FUN' is not between 1 and 7"),
+        ("0 0 6 ? * 0", "day of the week '0' is not between 1 and 7"),
+        ("0 0 6 0 * ?", "day of the month '0' is not between 1 and 31"),
+        ("0 0/0 6 1 * ?", "minute '0/0' has a step that is not between 1 and 59"),
+        ("0 5-99 6 1 * ?", "minute '5-99' is not between 0 and 59"),
+        ("0 *-5 6 1 * ?", "minute '*-5' is a range without a beginning"),
+        ("0 a+b 6 1 * ?", "minute 'A+B' is not understood"),
+        ("0 0 6 * * *", "exactly one of day of the month and day of the week is '?'"),
+        ("0 0 6 ? * ?", "exactly one of day of the month and day of the week is '?'"),
+    ],
+)
+def test_other_text_is_refused_with_the_field_that_is_wrong(text: str, problem: str) -> None:
+    assert problem in (quartz_problem(text) or "")
+
+
+def test_time_zones_are_those_of_the_database() -> None:
+    assert timezone_problem("Europe/Berlin") is None
+    assert (
+        timezone_problem("Europe/Atlantis")
+        == "'Europe/Atlantis' is no time zone, expected a name such as Europe/Berlin"
+    )

@@ -52,7 +52,9 @@ class Copartitioning:
         if reasons := list(_reasons(first, second)):
             message = f'CoPartitioningRequired {{ left = "{left.name}", right = "{right.name}" }}: join \'{join.name}\''
             message += f" finds equal keys in equal partitions only, and {'; '.join(reasons)}"
-            self.report.error(first.at, message, self._remedies(join, first, second))
+            keys = "give both sides the same `keySerializer`" if left.serializers.key != right.serializers.key else ""
+            hints = (keys, "; or ".join(self._ways(join, first, second)))
+            self.report.error(first.at, message, "; and ".join(filter(None, hints)))
 
     def _spread(self, join: Declared[JoinSpec], which: str, side: Side) -> _Spread:
         if isinstance(side, RowSide):
@@ -67,14 +69,8 @@ class Copartitioning:
         spelled = _written(join, field, "keySerializer") or own
         return _Spread(side, field, own, counted, spelled, None if anew else self.selectors.get(side.name))
 
-    def _remedies(self, join: Declared[JoinSpec], left: _Spread, right: _Spread) -> str:
-        """The hint: the same key serializer if they differ, and one of the ways to copartition the sides."""
-        keys, ways = [], list(self._ways(join, left, right))
-        if left.side.serializers.key != right.side.serializers.key:
-            keys.append("give both sides the same `keySerializer`")
-        return "; and ".join([*keys, *(["; or ".join(ways)] if ways else [])])
-
     def _ways(self, join: Declared[JoinSpec], left: _Spread, right: _Spread) -> Iterator[str]:
+        """The ways to copartition the sides."""
         sides = (left, right)
         counts, selectors = left.side.partitions != right.side.partitions, bool(left.selector) != bool(right.selector)
         if not counts and not selectors:
@@ -113,22 +109,16 @@ class Copartitioning:
 def _reasons(left: _Spread, right: _Spread) -> Iterator[str]:
     one, other = left.side, right.side
     if one.partitions != other.partitions:
-        yield (
-            f"'{one.name}' (at {left.counted}) has {one.partitions} partitions,"
-            f" '{other.name}' (at {right.counted}) has {other.partitions}"
-        )
+        counts = f"'{one.name}' (at {left.counted}) has {one.partitions} partitions"
+        yield f"{counts}, '{other.name}' (at {right.counted}) has {other.partitions}"
     keys = one.serializers.key, other.serializers.key
     if keys[0] != keys[1]:
-        yield (
-            f"the keys of '{one.name}' (at {left.spelled}) are {keys[0]},"
-            f" those of '{other.name}' (at {right.spelled}) are {keys[1]}"
-        )
+        those = f"those of '{other.name}' (at {right.spelled}) are {keys[1]}"
+        yield f"the keys of '{one.name}' (at {left.spelled}) are {keys[0]}, {those}"
     if (left.selector is None) != (right.selector is None):
         chosen, plain = (left, right) if left.selector else (right, left)
-        yield (
-            f"'{chosen.side.name}' is written with a partitionSelector (at {chosen.selector}),"
-            f" '{plain.side.name}' (at {plain.counted}) is not"
-        )
+        selected = f"'{chosen.side.name}' is written with a partitionSelector (at {chosen.selector})"
+        yield f"{selected}, '{plain.side.name}' (at {plain.counted}) is not"
 
 
 def _written(declared: Declared[Any], *field: str) -> Location | None:

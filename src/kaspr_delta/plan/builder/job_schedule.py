@@ -7,8 +7,8 @@ from collections.abc import Callable
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.application import JobSchedule
+from kaspr_delta.spec.cron import quartz_problem, timezone_problem
 from kaspr_delta.spec.near import suggestion
-from kaspr_delta.spec.quartz import quartz_problem, timezone_problem
 from kaspr_delta.spec.resource import ResourceSpec
 
 PREFIX = "databricks.kaspr.io/"

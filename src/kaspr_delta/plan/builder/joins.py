@@ -104,7 +104,7 @@ def _side(join: Declared[JoinSpec], side: str, sides: Sides) -> Side | None:
         return sides.declared(join, f"{side}Stream", stream, repartition)
     role = f"{side}Table"
     location = join.at(role)
-    if table is None or not references.rows(join.ref, role, table, location):
+    if table is None or not references.rows(join, table, role):
         return None
     declared = references.application.tables.get(table)
     if declared is not None and declared.spec.window:

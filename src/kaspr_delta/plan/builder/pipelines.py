@@ -104,7 +104,7 @@ def _common(resource: Piped, defaults: Defaults, references: References) -> dict
         for number, table in enumerate(operation.tables):
             tables.setdefault(table.name, resource.at(*OPERATIONS, index, "tables", number, "name"))
     for name, location in tables.items():
-        references.table(resource.ref, "table", name, location)
+        references.table(resource, name, location)
     return {
         "name": resource.name,
         "init": resource.snippet(resource.spec.processors.init, "processors", "init"),
@@ -155,7 +155,7 @@ def _input(
         names = given.topic.names if pattern is None else matching(pattern, topics)
         return TopicInput(names, pattern, serializers, given.start)
     if given.channel:
-        join = references.channel(agent.ref, given.channel.name, agent.at("input", "channel", "name"))
+        join = references.channel(agent, given.channel.name, agent.at("input", "channel", "name"))
         return ChannelInput(given.channel.name, join, given.channel.tombstones, given.start) if join else None
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.report import Report
@@ -12,6 +13,9 @@ from kaspr_delta.plan.definition.waiting import reason_of_reader
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.near import suggestion
+from kaspr_delta.spec.resource import ResourceSpec
+
+_User: TypeAlias = Declared[ResourceSpec]
 
 
 @dataclass(slots=True)
@@ -32,78 +36,75 @@ class References:
         """Let a resource wait. Of several reasons the first is shown."""
         self.waiting.setdefault(resource, reason)
 
-    def table(self, user: ResourceRef, role: str, name: str, location: Location) -> bool:
-        """Whether a table exists. If not, ``user`` waits, and a warning suggests a similar name."""
+    def table(self, user: _User, name: str, location: Location) -> None:
+        """Let ``user`` wait unless a table exists; a warning suggests a similar name."""
+        join = self.application.joins.get(name)
         if name in self.application.tables:
-            return True
-        self._missing(user, ("KasprTable",), role, name, location, self._near_table(name))
-        return False
+            return
+        hint = f"'{name}' is a join: an agent reads its channel, '{channel_of(join)}'" if join else self._near(name, ())
+        self._missing(user, ("table",), "table", name, location, hint)
 
-    def rows(self, user: ResourceRef, role: str, name: str, location: Location) -> bool:
+    def rows(self, user: _User, name: str, *field: str) -> bool:
         """Whether a table exists, or a join with a result table, which is used like one. If not, as ``table``.
 
         A join whose result is a stream is an error. If the join waits, ``user`` waits too.
         """
-        join = self.application.joins.get(name)
+        join, role, location = self.application.joins.get(name), ".".join(field), user.at(*field)
         if name in self.application.tables:
             return True
         if join is None:
-            self._missing(user, ("KasprTable", "KasprJoin"), role, name, location, self._near_rows(name))
+            results = (join.name for join in self.application.joins.values() if join.spec.has_result)
+            self._missing(user, ("table", "join"), role, name, location, self._near(name, results))
             return False
         if not join.spec.has_result:
-            message = f"the {role} of {user.kind} '{user.name}' must be a table, and join '{name}' gives a stream"
+            message = f"the {role} of {user.ref.kind} '{user.name}' must be a table, and join '{name}' gives a stream"
             self.report.error(location, f"{message} (at {join.location})", _as_stream(role, join))
             return False
         self._wait_with(user, join)
         return True
 
-    def join(self, user: ResourceRef, role: str, name: str, location: Location) -> Declared[JoinSpec] | None:
+    def join(self, user: _User, name: str, *field: str) -> Declared[JoinSpec] | None:
         """The join of that name. If it is missing or waits, ``user`` waits."""
         join = self.application.joins.get(name)
         if join is None:
-            self._missing(user, ("KasprJoin",), role, name, location, self._near_join(name))
+            self._missing(user, ("join",), ".".join(field), name, user.at(*field), self._near_join(name))
         else:
             self._wait_with(user, join)
         return join
 
-    def channel(self, user: ResourceRef, name: str, location: Location) -> str | None:
+    def channel(self, user: _User, name: str, location: Location) -> str | None:
         """The name of the join that writes a channel. If it is missing or waits, ``user`` waits."""
         writers = {channel_of(join): join for join in self.application.joins.values()}
         if name in writers:
             self._wait_with(user, writers[name])
             return writers[name].name
-        self.wait(user, f"no join writes the channel '{name}'")
+        self.wait(user.ref, f"no join writes the channel '{name}'")
         # A join whose manifest has errors may be the writer.
         if not any(kind == "KasprJoin" for kind, _ in self.broken):
-            message = f"{user.kind} '{user.name}' waits: no join writes its channel '{name}'"
-            self.report.warning(location, message, self._near_channel(name, writers))
+            message = f"{user.ref.kind} '{user.name}' waits: no join writes its channel '{name}'"
+            hint = suggestion(name, writers) or f"it starts once a KasprJoin has `outputChannel: {name}`"
+            if name in self.application.joins:
+                hint = f"the channel of join '{name}' is '{channel_of(self.application.joins[name])}'"
+            self.report.warning(location, message, hint)
         return None
 
-    def _wait_with(self, user: ResourceRef, join: Declared[JoinSpec]) -> None:
+    def _wait_with(self, user: _User, join: Declared[JoinSpec]) -> None:
         if join.ref in self.waiting:
-            self.wait(user, reason_of_reader(join.ref, self.waiting[join.ref]))
+            self.wait(user.ref, reason_of_reader(join.ref, self.waiting[join.ref]))
 
     def _missing(  # noqa: PLR0913, PLR0917  all parts of the warning
-        self, user: ResourceRef, kinds: tuple[str, ...], role: str, name: str, location: Location, hint: str
+        self, user: _User, kinds: tuple[str, ...], role: str, name: str, location: Location, hint: str
     ) -> None:
         for kind in kinds:
-            if (kind, name) in self.broken:
-                self.wait(user, f"{_called(kind)} '{name}' has errors")
+            if (f"Kaspr{kind.capitalize()}", name) in self.broken:
+                self.wait(user.ref, f"{kind} '{name}' has errors")
                 return
-        self.wait(user, f"{_called(kinds[0])} '{name}' is not there")
-        self.report.warning(location, f"{user.kind} '{user.name}' waits: its {role} '{name}' is not there", hint)
+        self.wait(user.ref, f"{kinds[0]} '{name}' is not there")
+        message = f"{user.ref.kind} '{user.name}' waits: its {role} '{name}' is not there"
+        self.report.warning(location, message, hint)
 
-    def _near_table(self, name: str) -> str:
-        if name in self.application.joins:
-            return f"'{name}' is a join: an agent reads its channel, '{channel_of(self.application.joins[name])}'"
-        return self._near(name, self.application.tables)
-
-    def _near_rows(self, name: str) -> str:
-        results = [join.name for join in self.application.joins.values() if join.spec.has_result]
-        return self._near(name, [*self.application.tables, *results])
-
-    def _near(self, name: str, candidates: Iterable[str]) -> str:
-        if near := suggestion(name, candidates):
+    def _near(self, name: str, results: Iterable[str]) -> str:
+        if near := suggestion(name, [*self.application.tables, *results]):
             return near
         for other in self.everything:
             if name in other.tables:
@@ -117,15 +118,6 @@ class References:
             if channel_of(join) == name:
                 return f"'{name}' is the channel of join '{join.name}': `from: {{channel: {name}}}`"
         return suggestion(name, self.application.joins) or f"it starts once there is a KasprJoin '{name}'"
-
-    def _near_channel(self, name: str, channels: Iterable[str]) -> str:
-        if name in self.application.joins:
-            return f"the channel of join '{name}' is '{channel_of(self.application.joins[name])}'"
-        return suggestion(name, channels) or f"it starts once a KasprJoin has `outputChannel: {name}`"
-
-
-def _called(kind: str) -> str:
-    return kind.removeprefix("Kaspr").lower()
 
 
 def _as_stream(role: str, join: Declared[JoinSpec]) -> str:

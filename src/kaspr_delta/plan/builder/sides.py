@@ -90,7 +90,7 @@ class Sides:
         """The stream that a resource declares in a field. If nothing writes its channel, the resource waits: None."""
         writer = None
         if side.channel is not None:
-            writer = self.references.channel(resource.ref, side.channel, resource.at(field, "channel"))
+            writer = self.references.channel(resource, side.channel, resource.at(field, "channel"))
             if writer is None:
                 return None
         found = self.records(side, writer=writer, repartition=repartition)

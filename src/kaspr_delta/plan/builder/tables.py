@@ -105,7 +105,7 @@ def _origin(table: Declared[TableSpec], given: Origin, sides: Sides) -> StreamPl
 
 def _rows(table: Declared[TableSpec], name: str, references: References) -> str | None:
     location = table.at("from", "table")
-    if not references.rows(table.ref, "from.table", name, location):
+    if not references.rows(table, name, "from", "table"):
         return None
     origin = references.application.tables.get(name)
     if origin is not None and origin.spec.window:
@@ -117,7 +117,7 @@ def _rows(table: Declared[TableSpec], name: str, references: References) -> str 
 
 
 def _join(table: Declared[TableSpec], name: str, sides: Sides) -> StreamPlan | str | None:
-    join = sides.references.join(table.ref, "from.join", name, table.at("from", "join"))
+    join = sides.references.join(table, name, "from", "join")
     if join is None:
         return None
     # Only here is it known whether the join gives a table or a stream.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition.joins import StreamPlan
-from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.resources import Referred
 from kaspr_delta.spec.aggregation import Operation
 from kaspr_delta.spec.diagnostics import Location
 
 
 @dataclass(frozen=True, slots=True)
-class AggregationPlan:
+class AggregationPlan(Referred):
     """How the table ``name`` is made from ``origin``: a stream, or the name of a table or of a table-valued join.
 
     ``group`` returns the key of a value's group; None: the record's own key. ``adder`` is the function of ``reduce``
@@ -33,10 +34,7 @@ class AggregationPlan:
     group_times: str
     location: Location
 
-    @property
-    def ref(self) -> ResourceRef:
-        """The table as a resource that runs."""
-        return ResourceRef("table", self.name)
+    ref_kind: ClassVar = "table"
 
     @property
     def source(self) -> str:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from kaspr_delta.functions.column_paths import Path, Picked
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.plan.definition.resources import NOT_SHOWN, ChannelInput, ResourceRef, SerializerName, TopicInput
+from kaspr_delta.plan.definition.resources import NOT_SHOWN, ChannelInput, Referred, SerializerName, TopicInput
 from kaspr_delta.spec.ddl import Column, Type
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.join import Shape
@@ -85,7 +85,7 @@ class Spelling:
 
 
 @dataclass(frozen=True, slots=True)
-class _Join:
+class _Join(Referred):
     """The common fields of all joins. ``log`` is the Delta table of the channel."""
 
     shape: ClassVar[Shape]
@@ -98,10 +98,7 @@ class _Join:
     description: str
     location: Location
 
-    @property
-    def ref(self) -> ResourceRef:
-        """The join as a resource."""
-        return ResourceRef("join", self.name)
+    ref_kind: ClassVar = "join"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ that wait), defaults are filled in and functions are checked, so that the engine
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition.bindings import BindingPlan
@@ -46,6 +46,19 @@ class ResourceRef:
         return f"{self.kind}/{self.name}"
 
 
+class Referred:
+    """Base of the plans of resources. ``ref_kind`` is the kind of the resource on the command line."""
+
+    __slots__ = ()
+    ref_kind: ClassVar[str]
+    name: str
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The resource as people write it."""
+        return ResourceRef(self.ref_kind, self.name)
+
+
 @dataclass(frozen=True, slots=True)
 class Serializers:
     """How keys and values become bytes and back."""
@@ -60,7 +73,7 @@ class Serializers:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicPlan:
+class TopicPlan(Referred):
     """A topic: an append-only Delta table. ``serializers`` are the application's, for ``produce`` and ``consume``.
 
     Records older than ``retention`` milliseconds are deleted; None: never. With a ``binding`` its records come from
@@ -74,10 +87,7 @@ class TopicPlan:
     retention: int | None = None
     binding: BindingPlan | None = None
 
-    @property
-    def ref(self) -> ResourceRef:
-        """The topic as a resource. Only a bound topic runs."""
-        return ResourceRef("topic", self.name)
+    ref_kind: ClassVar = "topic"
 
     @property
     def bound(self) -> BindingPlan:
@@ -93,7 +103,7 @@ class TopicPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class TablePlan:
+class TablePlan(Referred):
     """A KasprTable. ``changelog`` is the Kaspr name of its changelog topic.
 
     Rows that were not written for ``retention`` milliseconds are deleted; None: never. The change feed reaches back
@@ -120,10 +130,7 @@ class TablePlan:
     # changes it.
     like: Type | None = field(default=None, metadata=NOT_SHOWN)
 
-    @property
-    def ref(self) -> ResourceRef:
-        """The table as a resource."""
-        return ResourceRef("table", self.name)
+    ref_kind: ClassVar = "table"
 
     @property
     def row_type(self) -> Type | None:
@@ -245,7 +252,7 @@ class OperationPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentPlan:
+class AgentPlan(Referred):
     """An agent: input, pipeline in order of execution (names may repeat), outputs."""
 
     name: str
@@ -259,10 +266,7 @@ class AgentPlan:
     description: str
     location: Location
 
-    @property
-    def ref(self) -> ResourceRef:
-        """The agent as a resource."""
-        return ResourceRef("agent", self.name)
+    ref_kind: ClassVar = "agent"
 
     @property
     def ordered(self) -> bool:
@@ -280,7 +284,7 @@ class SchedulePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskPlan:
+class TaskPlan(Referred):
     """A task: a pipeline that runs by schedule or, without one, once at the start. It can send, but has no output."""
 
     name: str
@@ -292,20 +296,10 @@ class TaskPlan:
     description: str
     location: Location
 
-    @property
-    def ref(self) -> ResourceRef:
-        """The task as a resource."""
-        return ResourceRef("task", self.name)
+    ref_kind: ClassVar = "task"
 
-    @property
-    def outputs(self) -> tuple[SendPlan, ...]:
-        """Empty: the results of the pipeline are dropped."""
-        return ()
-
-    @property
-    def take(self) -> TakePlan | None:
-        """None: there are no events."""
-        return None
+    outputs: ClassVar[tuple[SendPlan, ...]] = ()
+    take: ClassVar[TakePlan | None] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +323,7 @@ class ResponsePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class WebViewPlan:
+class WebViewPlan(Referred):
     """A web view: the requests that it answers, its pipeline, and how the result becomes a response."""
 
     name: str
@@ -342,10 +336,7 @@ class WebViewPlan:
     description: str
     location: Location
 
-    @property
-    def ref(self) -> ResourceRef:
-        """The web view as a resource."""
-        return ResourceRef("webview", self.name)
+    ref_kind: ClassVar = "webview"
 
 
 def sends_of(plan: AgentPlan | TaskPlan | WebViewPlan) -> tuple[SendPlan, ...]:

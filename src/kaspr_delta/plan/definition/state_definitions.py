@@ -49,17 +49,14 @@ def _of_join(plan: Plan, join: JoinPlan) -> Mapping[str, str]:
             select = {"select": join.select.fingerprint} if join.select else {}
             extractor = {"extractor": join.extractor.fingerprint} if isinstance(join, ForeignKeyJoinPlan) else {}
             return {"type": join.type, **tables, **select, **extractor}
-        case StreamTableJoinPlan():
-            return _of_sides(plan, join)
-        case RightForeignKeyJoinPlan():
-            return {**_of_sides(plan, join), "rightExtractor": join.extractor.fingerprint}
+        case StreamTableJoinPlan() | RightForeignKeyJoinPlan():
+            sides = {"stream": join.left.name, "table": plan.table_or_result(join.right).delta_name}
+            if isinstance(join, StreamTableJoinPlan):
+                return sides
+            return {**sides, "rightExtractor": join.extractor.fingerprint}
         case StreamStreamJoinPlan():
             window = f"{join.before}, {join.after}, {join.grace} ms"
             return {"type": join.type, "window": window, "left": join.left.name, "right": join.right.name}
-
-
-def _of_sides(plan: Plan, join: StreamTableJoinPlan | RightForeignKeyJoinPlan) -> Mapping[str, str]:
-    return {"stream": join.left.name, "table": plan.table_or_result(join.right).delta_name}
 
 
 def _of_table(plan: Plan, made: AggregationPlan, origin: str) -> Mapping[str, str]:
