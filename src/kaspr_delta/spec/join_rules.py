@@ -79,6 +79,21 @@ _TWO_STREAMS: _Rules = {
     ),
 }
 
+# By whether left and right are streams: the rules, the fields that may give the key, and the hint if none does.
+_SIDES: dict[tuple[bool, bool], tuple[_Rules, tuple[str, ...], str]] = {
+    (False, False): (
+        _TWO_TABLES,
+        ("extractor", "on"),
+        "a Python function that takes the left value and returns the right table's key, or `on: key`",
+    ),
+    (True, False): (
+        _STREAM_AND_TABLE,
+        ("on", "extractor", "rightExtractor"),
+        "`on: key` where the stream has the table's keys, otherwise an `extractor` that gives the table's key",
+    ),
+    (True, True): (_TWO_STREAMS, ("on",), "`on: key`: records with equal keys meet"),
+}
+
 
 def join_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
     """The rules that a join breaks."""
@@ -103,17 +118,25 @@ def _join_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
     if sides:
         yield from (*sides, *_of_any_sides(written, fields))
         return
-    match "leftStream" in fields, "rightStream" in fields:
-        case False, False:
-            yield from _of_two_tables(written, fields)
-        case True, False:
-            yield from _of_stream_and_table(written, fields)
-        case True, True:
-            yield from _of_two_streams(written, fields)
-        case _:
-            message = "a stream is joined with a stream or from the left: 'rightStream' excludes 'leftTable'"
-            hint = "make it `leftStream` and `rightTable`, or make a table of the stream with a KasprTable's `from`"
-            yield Problem(f"{message} (at {{other}})", hint, ("rightStream",), ("leftTable",))
+    streams = "leftStream" in fields, "rightStream" in fields
+    if streams not in _SIDES:
+        message = "a stream is joined with a stream or from the left: 'rightStream' excludes 'leftTable'"
+        hint = "make it `leftStream` and `rightTable`, or make a table of the stream with a KasprTable's `from`"
+        yield Problem(f"{message} (at {{other}})", hint, ("rightStream",), ("leftTable",))
+        return
+    rules, key_fields, hint = _SIDES[streams]
+    for (field, other), (message, remedy) in rules.items():
+        if field in fields and other in fields:
+            yield Problem(message, remedy, (field,), (other,))
+    if not {"extractor", "on", "rightExtractor"} & fields:
+        yield _required(hint, written, *key_fields)
+    if streams == (False, False):
+        yield from _of_any_sides(written, fields)
+    elif streams == (True, False):
+        yield from _types_of_stream_and_table(written, fields)
+    elif "window" not in fields:
+        hint = "how far apart in time two records may lie: `window: {before: 5m, after: 5m}`"
+        yield _required(hint, written, "window")
 
 
 def _side_problems(written: Mapping[str, Any], fields: Collection[str]) -> Iterator[Problem]:
@@ -124,7 +147,7 @@ def _side_problems(written: Mapping[str, Any], fields: Collection[str]) -> Itera
             message = f"the {side} side of a join is a table or a stream: '{stream}' excludes '{table}' (at {{other}})"
             yield Problem(message, "remove one of the two", (stream,), (table,))
         if table not in fields and stream not in fields:
-            yield _required(table, hint, written, table, stream)
+            yield _required(hint, written, table, stream)
 
 
 def _of_any_sides(written: Mapping[str, Any], fields: Collection[str]) -> Iterator[Problem]:
@@ -134,19 +157,7 @@ def _of_any_sides(written: Mapping[str, Any], fields: Collection[str]) -> Iterat
         yield Problem(f"{message} (at {{other}})", hint, ("type",), ("extractor",))
 
 
-def _of_two_tables(written: Mapping[str, Any], fields: Collection[str]) -> Iterator[Problem]:
-    yield from _excluded(_TWO_TABLES, fields)
-    if not {"extractor", "on", "rightExtractor"} & set(fields):
-        hint = "a Python function that takes the left value and returns the right table's key, or `on: key`"
-        yield _required("extractor", hint, written, "extractor", "on")
-    yield from _of_any_sides(written, fields)
-
-
-def _of_stream_and_table(written: Mapping[str, Any], fields: Collection[str]) -> Iterator[Problem]:
-    yield from _excluded(_STREAM_AND_TABLE, fields)
-    if not {"extractor", "on", "rightExtractor"} & set(fields):
-        hint = "`on: key` where the stream has the table's keys, otherwise an `extractor` that gives the table's key"
-        yield _required("on", hint, written, "extractor", "on", "rightExtractor")
+def _types_of_stream_and_table(written: Mapping[str, Any], fields: Collection[str]) -> Iterator[Problem]:
     if "rightExtractor" in fields and written.get("type", "inner") != "left":
         message = "a join by a foreign key in the right value is left"
         if written.get("type") is None:
@@ -161,25 +172,10 @@ def _of_stream_and_table(written: Mapping[str, Any], fields: Collection[str]) ->
         )
 
 
-def _of_two_streams(written: Mapping[str, Any], fields: Collection[str]) -> Iterator[Problem]:
-    yield from _excluded(_TWO_STREAMS, fields)
-    if not {"on", "extractor", "rightExtractor"} & set(fields):
-        yield _required("on", "`on: key`: records with equal keys meet", written, "on")
-    if "window" not in fields:
-        hint = "how far apart in time two records may lie: `window: {before: 5m, after: 5m}`"
-        yield _required("window", hint, written, "window")
-
-
-def _excluded(rules: _Rules, fields: Collection[str]) -> Iterator[Problem]:
-    for (field, other), (message, hint) in rules.items():
-        if field in fields and other in fields:
-            yield Problem(message, hint, (field,), (other,))
-
-
-def _required(field: str, hint: str, written: Mapping[str, Any], *instead: str) -> Problem:
-    """The problem that a required field is missing: ``field``, or one of the fields in ``instead``."""
+def _required(hint: str, written: Mapping[str, Any], *instead: str) -> Problem:
+    """The problem that one of the fields is missing: the first one, unless another one is there without a value."""
     # An empty field counts as absent, but the problem is reported at its location.
-    at = next((name for name in instead if name in written), field)
+    at = next((name for name in instead if name in written), instead[0])
     state = "is empty" if at in written else "is missing"
     message = f"required field '{at}' {state} in spec"
     return Problem(message, hint, (at,), absent=tuple((name,) for name in instead))

@@ -67,16 +67,11 @@ def _field(schema: Schema) -> Schema:
 
 def _or_nothing(field: Schema) -> Schema:
     """A field that may stand without a value, as ``key:``."""
-    if _takes_null(field):
-        return field
+    if not {"type", "anyOf", "allOf", "enum", "const"} & field.keys() or {"type": "null"} in field.get("anyOf", ()):
+        return field  # it takes anything, or null
     about = {name: value for name, value in field.items() if name in {"description", "default"}}
     value = {name: value for name, value in field.items() if name not in about}
     return {**about, "anyOf": [value["allOf"][0] if set(value) == {"allOf"} else value, {"type": "null"}]}
-
-
-def _takes_null(field: Schema) -> bool:
-    anything = not {"type", "anyOf", "allOf", "enum", "const"} & field.keys()
-    return anything or {"type": "null"} in field.get("anyOf", ())
 
 
 def _is_bulky_default(name: str, value: Any) -> bool:

@@ -36,7 +36,8 @@ class Operation(Spec):
     topic_send: TopicSend | None = optional("sends the value to a topic")
 
     def problems(self) -> Iterator[Problem]:
-        kinds = [kind for kind, given in self._kinds() if given]
+        of = {"map": self.map, "filter": self.filter, "topicSend": self.topic_send}
+        kinds = [kind for kind, given in of.items() if given is not None]
         if not kinds:
             yield Problem(f"operation '{self.name}' does nothing", "give it one of 'map', 'filter' and 'topicSend'")
         if len(kinds) > 1 and kinds != ["map", "topicSend"]:
@@ -48,9 +49,6 @@ class Operation(Spec):
                 message = f"operation '{self.name}' has two tables under the parameter '{table.param_name}'"
                 yield Problem(message, "give each table its own paramName", ("tables", index, "paramName"))
             seen.add(table.param_name)
-
-    def _kinds(self) -> tuple[tuple[str, bool], ...]:
-        return ("map", self.map is not None), ("filter", self.filter is not None), ("topicSend", bool(self.topic_send))
 
 
 class Processors(Spec):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from kaspr_delta.spec.aggregation import Aggregate, Count, ToTable, making_problems
 from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, Text, TextMap, optional
@@ -101,17 +101,19 @@ class HoppingWindow(Spec):
 
 
 # In upper or lower case, as in Kaspr; editors offer the first alternative.
-_CLOCKS: dict[str, JsonValue] = {
-    "anyOf": [
-        {"enum": ["stream", "now", "custom"]},
-        {"pattern": "^([sS][tT][rR][eE][aA][mM]|[nN][oO][wW]|[cC][uU][sS][tT][oO][mM])$"},
-    ],
-    "type": "string",
-}
-
-
-def _lower_case(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
+_Clock = Annotated[
+    Literal["stream", "now", "custom"],
+    BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": ["stream", "now", "custom"]},
+                {"pattern": "^([sS][tT][rR][eE][aA][mM]|[nN][oO][wW]|[cC][uU][sS][tT][oO][mM])$"},
+            ],
+            "type": "string",
+        }
+    ),
+]
 
 
 class Window(Spec):
@@ -119,9 +121,9 @@ class Window(Spec):
 
     tumbling: TumblingWindow | None = optional("windows that follow one another")
     hopping: HoppingWindow | None = optional("windows that overlap")
-    relative_to: Annotated[
-        Literal["stream", "now", "custom"], BeforeValidator(_lower_case), WithJsonSchema(_CLOCKS)
-    ] = Field(default="stream", description="the event's time, the clock's, or what relativeToSelector returns")
+    relative_to: _Clock = Field(
+        default="stream", description="the event's time, the clock's, or what relativeToSelector returns"
+    )
     relative_to_selector: Code | None = optional(
         "a Python function of the value that returns a time; with `relativeTo: custom`"
     )

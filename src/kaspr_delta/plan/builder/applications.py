@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.builder.report import Report
-from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.resources import ResourceRef, SerializerName, Serializers
 from kaspr_delta.plan.names import default_channel
 from kaspr_delta.spec.agent import AgentSpec, KasprAgent
-from kaspr_delta.spec.app import AppSpec, KasprApp
+from kaspr_delta.spec.app import AppConfig, AppSpec, KasprApp, OnGap
 from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.loader import LoadedManifest
-from kaspr_delta.spec.near import nearest
+from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.resource import APP_LABEL, Code, ResourceSpec
 from kaspr_delta.spec.table import TableSpec
 from kaspr_delta.spec.task import TaskSpec
@@ -64,7 +66,25 @@ class Declared(Generic[S_co]):
         return self.source.snippet(code, "spec", *field) if code else None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """Resolved ``config`` of a KasprApp: by default json keys, json values, 3 partitions and 5 minutes per event.
+
+    ``feed_retention`` is None if it is not set.
+    """
+
+    serializers: Serializers
+    partitions: int
+    event_timeout: int
+    feed_retention: int | None
+    on_gap: OnGap
+
+    def with_own(self, key: SerializerName | None, value: SerializerName | None) -> Serializers:
+        """The serializers of a topic: its own ones or, by default, those of the application."""
+        return Serializers(key or self.serializers.key, value or self.serializers.value)
+
+
+@dataclass
 class DeclaredApplication:
     """The resources of one application by name. ``app`` is None if no KasprApp was loaded."""
 
@@ -75,6 +95,18 @@ class DeclaredApplication:
     agents: dict[str, Declared[AgentSpec]] = field(default_factory=dict)
     web_views: dict[str, Declared[WebViewSpec]] = field(default_factory=dict)
     tasks: dict[str, Declared[TaskSpec]] = field(default_factory=dict)
+
+    @cached_property
+    def defaults(self) -> Defaults:
+        """The settings of its KasprApp for all its resources; without a KasprApp, and for the rest, the defaults."""
+        config = self.app.spec.config if self.app else AppConfig()
+        return Defaults(
+            Serializers(config.key_serializer or "json", config.value_serializer or "json"),
+            config.topic_partitions or 3,
+            milliseconds(config.event_timeout or "5m"),
+            milliseconds(config.feed_retention) if config.feed_retention else None,
+            config.on_gap or "fail",
+        )
 
     @property
     def location(self) -> Location:
@@ -119,7 +151,10 @@ def applications(
     existing = {*declared, *(name for kind, name in broken if kind == "KasprApp")}
     for application in found.values():
         if application.name not in existing:
-            _warn_of_absent_app(application, existing, report)
+            first = min(application.resources(), key=lambda resource: resource.location)
+            hint = suggestion(application.name, existing) or f"add a KasprApp named '{application.name}' to change them"
+            message = f"{ABSENT_APP} '{application.name}'; its resources run with default settings"
+            report.warning(first.source.locate_value("metadata", "labels", APP_LABEL), message, hint)
     return tuple(found[name] for name in sorted(found))
 
 
@@ -152,11 +187,3 @@ def _add(source: LoadedManifest, application: DeclaredApplication, report: Repor
     if first is not declared:
         message = f"there is another {manifest.kind} '{name}' at {first.location}"
         report.error(declared.named_at, message, "give one of them another name or remove it")
-
-
-def _warn_of_absent_app(application: DeclaredApplication, existing: Iterable[str], report: Report) -> None:
-    first = min(application.resources(), key=lambda resource: resource.location)
-    near = nearest(application.name, existing)
-    hint = f"did you mean '{near}'?" if near else f"add a KasprApp named '{application.name}' to change them"
-    message = f"{ABSENT_APP} '{application.name}'; its resources run with default settings"
-    report.warning(first.source.locate_value("metadata", "labels", APP_LABEL), message, hint)

@@ -14,7 +14,6 @@ from kaspr_delta.errors import NotFoundError
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, S_co, applications, channel_of
 from kaspr_delta.plan.builder.bindings import bound_topics
 from kaspr_delta.plan.builder.copartitioning import Copartitioning
-from kaspr_delta.plan.builder.defaults import defaults_of
 from kaspr_delta.plan.builder.delta_names import claims, refuse_clashes
 from kaspr_delta.plan.builder.job_schedule import job_schedule
 from kaspr_delta.plan.builder.joins import join_plans
@@ -68,20 +67,20 @@ def _plan(
 ) -> Plan:
     references = References(application, everything, broken, report)
     app = application.app.spec if application.app else None
-    defaults = defaults_of(app)
+    defaults = application.defaults
     changelogs = {changelog_topic(application.name, name): name for name in application.tables}
     named = tuple(named_topics(application))
     mentioned = tuple(topic for topic in named if topic.name not in changelogs)
     topics = topic_plans(mentioned, defaults, bound_topics(application, named, changelogs, report))
-    sides = Sides(references, defaults, {topic.name: topic for topic in topics}, changelogs)
+    sides = Sides(references, {topic.name: topic for topic in topics}, changelogs)
     selectors = {topic.name: topic.selector for topic in named if topic.selector}
-    tables = _planned(application.tables, lambda table: table_plan(application, table, defaults))
+    tables = _planned(application.tables, lambda table: table_plan(application, table))
     joins = join_plans(sides, Copartitioning(application, report, selectors))
     aggregations = _planned(application.tables, lambda table: aggregation_plan(table, sides))
     names = [topic.name for topic in topics]
-    agents = _planned(application.agents, lambda agent: agent_plan(agent, defaults, references, names))
-    tasks = _planned(application.tasks, lambda task: task_plan(task, defaults, references))
-    web_views = _planned(application.web_views, lambda view: web_view_plan(view, defaults, references))
+    agents = _planned(application.agents, lambda agent: agent_plan(agent, references, names))
+    tasks = _planned(application.tasks, lambda task: task_plan(task, references))
+    web_views = _planned(application.web_views, lambda view: web_view_plan(view, references))
     refuse_addresses_twice(application.web_views.values(), report)
     _refuse_shared_channels(application, report)
     refuse_clashes(claims(application, ((topic.name, topic.location) for topic in mentioned)), report)

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from kaspr_delta.functions.call import unfilled
-from kaspr_delta.plan.builder.applications import Declared
-from kaspr_delta.plan.builder.defaults import Defaults
+from kaspr_delta.plan.builder.applications import Declared, Defaults
 from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.paths import SYSTEM_PATHS, parts_of, shape_of
@@ -42,14 +41,12 @@ OPERATIONS = ("processors", "operations")
 Piped: TypeAlias = Declared[AgentSpec] | Declared[TaskSpec] | Declared[WebViewSpec]
 
 
-def agent_plan(
-    agent: Declared[AgentSpec], defaults: Defaults, references: References, topics: Collection[str]
-) -> AgentPlan | None:
+def agent_plan(agent: Declared[AgentSpec], references: References, topics: Collection[str]) -> AgentPlan | None:
     """The plan of an agent; None if it waits. ``topics`` are those that the application names."""
-    spec, source = agent.spec, _input(agent, defaults, references, topics)
-    common = _common(agent, defaults, references)
+    spec, defaults = agent.spec, references.application.defaults
+    source, common = _input(agent, references, topics), _common(agent, references)
     for table in common["tables"]:
-        _compare_key_serializers(agent, table, defaults, references)
+        _compare_key_serializers(agent, table, references)
     if agent.ref in references.waiting or source is None:
         return None
     return AgentPlan(
@@ -63,9 +60,9 @@ def agent_plan(
     )
 
 
-def task_plan(task: Declared[TaskSpec], defaults: Defaults, references: References) -> TaskPlan | None:
+def task_plan(task: Declared[TaskSpec], references: References) -> TaskPlan | None:
     """The plan of a task; None if it waits."""
-    given, common = task.spec.schedule, _common(task, defaults, references)
+    given, common = task.spec.schedule, _common(task, references)
     if task.ref in references.waiting:
         return None
     interval = milliseconds(given.interval) if given and given.interval else None
@@ -73,9 +70,9 @@ def task_plan(task: Declared[TaskSpec], defaults: Defaults, references: Referenc
     return TaskPlan(**common, schedule=schedule, log=task_table(task.name))
 
 
-def web_view_plan(view: Declared[WebViewSpec], defaults: Defaults, references: References) -> WebViewPlan | None:
+def web_view_plan(view: Declared[WebViewSpec], references: References) -> WebViewPlan | None:
     """The plan of a web view; None if it waits."""
-    request, common = view.spec.request, _common(view, defaults, references)
+    request, common = view.spec.request, _common(view, references)
     _refuse_parameters_twice(view, references.report)
     if view.ref in references.waiting:
         return None
@@ -97,7 +94,7 @@ def refuse_addresses_twice(views: Collection[Declared[WebViewSpec]], report: Rep
             report.error(at, message, "change the method or the path")
 
 
-def _common(resource: Piped, defaults: Defaults, references: References) -> dict[str, Any]:
+def _common(resource: Piped, references: References) -> dict[str, Any]:
     """The fields that all these plans have. If a table that a step is handed is missing, the resource waits."""
     tables: dict[str, Location] = {}
     for index, operation in resource.spec.processors.steps():
@@ -108,7 +105,7 @@ def _common(resource: Piped, defaults: Defaults, references: References) -> dict
     return {
         "name": resource.name,
         "init": resource.snippet(resource.spec.processors.init, "processors", "init"),
-        "pipeline": tuple(_pipeline(resource, defaults)),
+        "pipeline": tuple(_pipeline(resource, references.application.defaults)),
         "tables": tuple(tables),
         "description": resource.spec.description,
         "location": resource.location,
@@ -146,11 +143,11 @@ def _send(resource: Piped, target: SendTarget, at: FieldPath, defaults: Defaults
 
 
 def _input(
-    agent: Declared[AgentSpec], defaults: Defaults, references: References, topics: Collection[str]
+    agent: Declared[AgentSpec], references: References, topics: Collection[str]
 ) -> TopicInput | ChannelInput | None:
     given = agent.spec.input
     if given.topic:
-        serializers = defaults.with_own(given.topic.key_serializer, given.topic.value_serializer)
+        serializers = references.application.defaults.with_own(given.topic.key_serializer, given.topic.value_serializer)
         pattern = given.topic.pattern
         names = given.topic.names if pattern is None else matching(pattern, topics)
         return TopicInput(names, pattern, serializers, given.start)
@@ -160,13 +157,12 @@ def _input(
     return None
 
 
-def _compare_key_serializers(
-    agent: Declared[AgentSpec], table: str, defaults: Defaults, references: References
-) -> None:
-    topic, declared = agent.spec.input.topic, references.application.tables.get(table)
+def _compare_key_serializers(agent: Declared[AgentSpec], table: str, references: References) -> None:
+    topic, application = agent.spec.input.topic, references.application
+    declared = application.tables.get(table)
     if topic is None or declared is None:
         return
-    read, kept = defaults.with_own(topic.key_serializer, None).key, declared.spec.key_serializer
+    read, kept = topic.key_serializer or application.defaults.serializers.key, declared.spec.key_serializer
     if read != kept:
         field = "keySerializer" if topic.key_serializer else "name" if topic.name else "pattern"
         message = f"agent '{agent.name}' reads keys as {read}, but its table '{table}' keeps {kept} keys"

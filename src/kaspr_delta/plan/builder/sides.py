@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kaspr_delta.plan.builder.applications import Declared, channel_of
-from kaspr_delta.plan.builder.defaults import Defaults
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.joins import StreamPlan
@@ -58,25 +57,29 @@ class Sides:
     """Resolves sides that exist. ``changelogs`` are tables by the name of their changelog."""
 
     references: References
-    defaults: Defaults
     topics: Mapping[str, TopicPlan]
     changelogs: Mapping[str, str]
 
+    @property
+    def application(self) -> DeclaredApplication:
+        """The application that declares the sides."""
+        return self.references.application
+
     def rows(self, name: str) -> RowSide:
         """The table of that name, or the result of the join of that name."""
-        table = self.references.application.tables.get(name)
+        table = self.application.tables.get(name)
         if table is None:
-            key = self.result_key(self.references.application.joins[name])
-            return RowSide(name, Serializers(key, "json"), self.defaults.partitions, is_global=False)
+            key = self.result_key(self.application.joins[name])
+            return RowSide(name, Serializers(key, "json"), self.application.defaults.partitions, is_global=False)
         spec = table.spec
         serializers = Serializers(spec.key_serializer, spec.value_serializer)
-        return RowSide(name, serializers, spec.partitions or self.defaults.partitions, spec.is_global)
+        return RowSide(name, serializers, spec.partitions or self.application.defaults.partitions, spec.is_global)
 
     def records(self, side: StreamSide, *, writer: str | None, repartition: int | None = None) -> RecordSide:
         """A stream. ``writer`` is the join that writes its channel, if it reads one."""
         read: TopicInput | ChannelInput
         if side.channel is not None and writer is not None:
-            serializers = Serializers(self.result_key(self.references.application.joins[writer]), "json")
+            serializers = Serializers(self.result_key(self.application.joins[writer]), "json")
             read = ChannelInput(side.channel, writer, tombstones=True, start="earliest")
         else:
             serializers = self._of_topic(side)
@@ -105,33 +108,37 @@ class Sides:
     def _topic_partitions(self, topic: str | None) -> int:
         if topic is not None and topic in self.changelogs:
             return self.rows(self.changelogs[topic]).partitions
-        return self.topics[topic].partitions if topic is not None and topic in self.topics else self.defaults.partitions
+        return (
+            self.topics[topic].partitions
+            if topic is not None and topic in self.topics
+            else self.application.defaults.partitions
+        )
 
     def _of_topic(self, side: StreamSide) -> Serializers:
         if side.topic is not None and side.topic in self.changelogs:
             table = self.rows(self.changelogs[side.topic]).serializers
             return Serializers(side.key_serializer or table.key, side.value_serializer or table.value)
-        return self.defaults.with_own(side.key_serializer, side.value_serializer)
+        return self.application.defaults.with_own(side.key_serializer, side.value_serializer)
 
     def _result_key(self, join: Declared[JoinSpec], below: frozenset[str]) -> SerializerName:
         if join.name in below:  # defined by itself: reported elsewhere
             return "json"
         spec, below = join.spec, below | {join.name}
-        right = self.references.application.tables.get(spec.right_table or "")
+        right = self.application.tables.get(spec.right_table or "")
         if spec.shape == "stream-table" and spec.key_field and not (right and right.spec.is_global):
             return self._row_key(spec.right_table, below)
         return self._row_key(spec.left_table, below) if spec.left_stream is None else self._key(spec.left_stream, below)
 
     def _row_key(self, name: str | None, below: frozenset[str]) -> SerializerName:
-        if name in self.references.application.tables:
-            return self.references.application.tables[name].spec.key_serializer
-        join = self.references.application.joins.get(name or "")
+        if name in self.application.tables:
+            return self.application.tables[name].spec.key_serializer
+        join = self.application.joins.get(name or "")
         return self._result_key(join, below) if join else "json"
 
     def _key(self, side: StreamSide, below: frozenset[str]) -> SerializerName:
         if side.channel is None:
             return self._of_topic(side).key
-        joins = self.references.application.joins.values()
+        joins = self.application.joins.values()
         return next((self._result_key(join, below) for join in joins if channel_of(join) == side.channel), "json")
 
 

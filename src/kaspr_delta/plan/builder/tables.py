@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
-from kaspr_delta.plan.builder.defaults import Defaults
 from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.sides import Sides
 from kaspr_delta.plan.definition.aggregations import AggregationPlan
@@ -26,7 +25,7 @@ from kaspr_delta.spec.table import TableSpec, Window
 from kaspr_delta.spec.topics import DEFAULT_RETENTION, deletes, retention
 
 
-def table_plan(application: DeclaredApplication, table: Declared[TableSpec], defaults: Defaults) -> TablePlan:
+def table_plan(application: DeclaredApplication, table: Declared[TableSpec]) -> TablePlan:
     """The plan of a table. For a table with a ``from``, an AggregationPlan has how it is made."""
     spec, configs = table.spec, table.spec.extra_topic_configs
     old_rows_go = deletes(configs, "compact")
@@ -36,7 +35,7 @@ def table_plan(application: DeclaredApplication, table: Declared[TableSpec], def
         changelog=changelog_topic(application.name, table.name),
         # The table's own, or json: the application's defaults are for topics.
         serializers=Serializers(spec.key_serializer, spec.value_serializer),
-        partitions=spec.partitions or defaults.partitions,
+        partitions=spec.partitions or application.defaults.partitions,
         is_global=spec.is_global,
         default=table.snippet(spec.default_selector, "defaultSelector"),
         window=_window(table, spec.window) if spec.window else None,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
-from kaspr_delta.plan.builder.defaults import Defaults
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, Defaults
 from kaspr_delta.plan.builder.pipelines import OPERATIONS
 from kaspr_delta.plan.definition.bindings import BindingPlan
 from kaspr_delta.plan.definition.resources import TopicPlan
