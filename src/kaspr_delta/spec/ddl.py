@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from kaspr_delta.spec.limits import DEEPEST_VALUE
@@ -83,7 +84,10 @@ def columns_of(text: str) -> tuple[Column, ...]:
     >>> [str(column) for column in columns_of("order_id STRING, `unit price` DECIMAL(10, 2)")]
     ['`order_id` STRING', '`unit price` DECIMAL(10,2)']
     """
-    return _Reader(_tokens(text)).fields("")
+    tokens = _tokens(text)
+    if max(accumulate((one == "<") - (one == ">") for one in tokens), default=0) >= DEEPEST_VALUE:
+        raise ValueError(f"a type is nested in more than {DEEPEST_VALUE} others")
+    return _Reader(tokens).fields("")
 
 
 def columns_of_json(fields: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
@@ -123,7 +127,6 @@ class _Reader:
 
     tokens: list[str]
     at: int = field(default=0)
-    level: int = field(default=0)
 
     def fields(self, end: str) -> tuple[Column, ...]:
         """``name type, name type`` up to ``end``."""
@@ -154,14 +157,6 @@ class _Reader:
         return column
 
     def _type(self) -> Type:
-        self.level += 1
-        if self.level > DEEPEST_VALUE:
-            raise ValueError(f"a type is nested in more than {DEEPEST_VALUE} others")
-        found = self._type_at_this_level()
-        self.level -= 1
-        return found
-
-    def _type_at_this_level(self) -> Type:
         name = self._next().upper()
         match name:
             case "ARRAY":

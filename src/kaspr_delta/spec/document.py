@@ -15,17 +15,9 @@ from ruamel.yaml.events import AliasEvent, ScalarEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
+from kaspr_delta.spec import limits
 from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.diagnostics import FieldLocation, Finding, Location, Positions, Severity
-from kaspr_delta.spec.limits import (
-    COST_OF_A_DOCUMENT,
-    COST_OF_A_VALUE,
-    DEEPEST_VALUE,
-    LARGEST_NUMBER,
-    LONGEST_TEXT,
-    MOST_TO_READ,
-    Allowance,
-)
 
 _TAG = "tag:yaml.org,2002:"
 _LONGEST_NUMBER = 40
@@ -47,7 +39,7 @@ class Document:
         return self.lines[index] if 0 <= index < len(self.lines) else ""
 
 
-def read_document(text: str, file: str, first_line: int, allowance: Allowance | None = None) -> Document:
+def read_document(text: str, file: str, first_line: int, allowance: limits.Allowance | None = None) -> Document:
     """Read the text of one document, whose first line is line ``first_line`` of the file.
 
     Text that is not YAML, or that takes more than is left of the allowance, gives ``data`` None and a finding that says
@@ -57,7 +49,7 @@ def read_document(text: str, file: str, first_line: int, allowance: Allowance | 
     start = Location(file, first_line)
     reader.locations[()] = FieldLocation(start, start)
     yaml: Any = YAML(typ="safe", pure=True)
-    yaml.Composer = partial(_Composer, allowance or Allowance())
+    yaml.Composer = partial(_Composer, allowance or limits.Allowance())
     data = None
     try:
         node = yaml.compose(text)
@@ -99,11 +91,11 @@ class _Composer(Composer):
     An alias costs as much as the value that it stands for, because that is read again for each of its locations.
     """
 
-    def __init__(self, allowance: Allowance, loader: Any = None) -> None:
+    def __init__(self, allowance: limits.Allowance, loader: Any = None) -> None:
         super().__init__(loader)
         self._allowance = allowance
         self.warn_double_anchors = False
-        self._allowance.left -= COST_OF_A_DOCUMENT
+        self._allowance.left -= limits.COST_OF_A_DOCUMENT
         self._level = 0
         self._costs: dict[str, int] = {}
 
@@ -117,12 +109,14 @@ class _Composer(Composer):
                 raise _RefusedError(event.start_mark, message, "write the value out")
             self._spend(self._costs.get(event.anchor, 0), event.start_mark)
             return super().compose_node(parent, index)
-        if self._level == DEEPEST_VALUE:
-            message = f"this value is nested in more than {DEEPEST_VALUE} others"
+        if self._level == limits.DEEPEST_VALUE:
+            message = f"this value is nested in more than {limits.DEEPEST_VALUE} others"
             raise _RefusedError(event.start_mark, message, "no manifest needs that many levels")
         self._costs.pop(event.anchor, None)
         before = self._allowance.left
-        self._spend(COST_OF_A_VALUE + (len(event.value) if isinstance(event, ScalarEvent) else 0), event.start_mark)
+        self._spend(
+            limits.COST_OF_A_VALUE + (len(event.value) if isinstance(event, ScalarEvent) else 0), event.start_mark
+        )
         self._level += 1
         node = super().compose_node(parent, index)
         self._level -= 1
@@ -133,10 +127,9 @@ class _Composer(Composer):
     def _spend(self, cost: int, mark: StreamMark) -> None:
         self._allowance.left -= cost
         if self._allowance.left < 0:
-            most = MOST_TO_READ // COST_OF_A_VALUE
-            message = (
-                f"up to here there are more than {most:,} values or {MOST_TO_READ:,} characters, aliases written out"
-            )
+            most = limits.MOST_TO_READ // limits.COST_OF_A_VALUE
+            count = f"{most:,} values or {limits.MOST_TO_READ:,} characters"
+            message = f"up to here there are more than {count}, aliases written out"
             raise _RefusedError(mark, message, "check fewer manifests at once, and write fewer aliases")
 
 
@@ -189,8 +182,8 @@ class _Reader:
 
     def _scalar(self, node: ScalarNode) -> str | int | float | bool | None:
         text: str = node.value
-        if len(text) > LONGEST_TEXT:
-            message = f"this value has {len(text):,} characters, the most is {LONGEST_TEXT:,}"
+        if len(text) > limits.LONGEST_TEXT:
+            message = f"this value has {len(text):,} characters, the most is {limits.LONGEST_TEXT:,}"
             self.error(node.start_mark, message, "put long Python into a package, and import it")
             return ""
         match str(node.tag).removeprefix(_TAG):
@@ -228,7 +221,7 @@ def _number(text: str, tag: str) -> int | float | None:
         number = int(digits, 0 if digits.lstrip("+-")[:2] in {"0x", "0o", "0b"} else 10)
     except ValueError:
         return None
-    return number if abs(number) <= LARGEST_NUMBER else None
+    return number if abs(number) <= limits.LARGEST_NUMBER else None
 
 
 _BEGINNINGS = (

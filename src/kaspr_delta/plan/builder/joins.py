@@ -13,22 +13,13 @@ from kaspr_delta.plan import names
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.copartitioning import Copartitioning
 from kaspr_delta.plan.builder.sides import RowSide, Side, Sides
-from kaspr_delta.plan.definition.joins import (
-    ForeignKeyJoinPlan,
-    JoinPlan,
-    RightForeignKeyJoinPlan,
-    SameKeyJoinPlan,
-    SelectPlan,
-    Spelling,
-    StreamStreamJoinPlan,
-    StreamTableJoinPlan,
-)
+from kaspr_delta.plan.definition import joins as plans
 from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.resource import Code
 
 
-def join_plans(sides: Sides, copartitioning: Copartitioning) -> tuple[JoinPlan, ...]:
+def join_plans(sides: Sides, copartitioning: Copartitioning) -> tuple[plans.JoinPlan, ...]:
     """The plans of all joins that do not wait, sorted by name."""
     plans = [_plan(join, sides, copartitioning) for join in _feeders_first(sides.references.application)]
     return tuple(sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.name))
@@ -49,7 +40,7 @@ def _feeders_first(application: DeclaredApplication) -> Iterator[Declared[JoinSp
         yield from (application.joins[name] for name in sorted(together))
 
 
-def _plan(join: Declared[JoinSpec], sides: Sides, copartitioning: Copartitioning) -> JoinPlan | None:
+def _plan(join: Declared[JoinSpec], sides: Sides, copartitioning: Copartitioning) -> plans.JoinPlan | None:
     spec, left, right = join.spec, _side(join, "left", sides), _side(join, "right", sides)
     if left is None or right is None or join.ref in sides.references.waiting:
         return None
@@ -60,7 +51,7 @@ def _plan(join: Declared[JoinSpec], sides: Sides, copartitioning: Copartitioning
         "type": spec.type,
         "left": left.name if isinstance(left, RowSide) else left.plan,
         "right": right.name if isinstance(right, RowSide) else right.plan,
-        "spelling": Spelling(sides.result_key(join), left.serializers.value, right.serializers.value),
+        "spelling": plans.Spelling(sides.result_key(join), left.serializers.value, right.serializers.value),
         "channel": channel,
         "log": names.channel_table(channel),
         "description": spec.description,
@@ -70,14 +61,14 @@ def _plan(join: Declared[JoinSpec], sides: Sides, copartitioning: Copartitioning
     if isinstance(left, RowSide):
         common |= {"result": names.delta_name(join.name), "select": _select(join)}
         if extractor is None:
-            return SameKeyJoinPlan(**common)
+            return plans.SameKeyJoinPlan(**common)
         subscriptions = names.subscriptions_table(join.name)
-        return ForeignKeyJoinPlan(**common, extractor=extractor, picked=columns, subscriptions=subscriptions)
+        return plans.ForeignKeyJoinPlan(**common, extractor=extractor, picked=columns, subscriptions=subscriptions)
     if spec.right_extractor is not None:
         by = join.source.snippet(spec.right_extractor, "spec", "rightExtractor")
-        return RightForeignKeyJoinPlan(**common, extractor=by, index=names.index_table(join.name))
+        return plans.RightForeignKeyJoinPlan(**common, extractor=by, index=names.index_table(join.name))
     if isinstance(right, RowSide):
-        return StreamTableJoinPlan(
+        return plans.StreamTableJoinPlan(
             **common,
             mapper=extractor,
             is_global=right.is_global,
@@ -85,7 +76,7 @@ def _plan(join: Declared[JoinSpec], sides: Sides, copartitioning: Copartitioning
             waiting=names.waiting_table(join.name),
         )
     assert spec.window is not None  # noqa: S101  two streams have one
-    return StreamStreamJoinPlan(
+    return plans.StreamStreamJoinPlan(
         **common,
         before=milliseconds(spec.window.before),
         after=milliseconds(spec.window.after),
@@ -115,7 +106,7 @@ def _side(join: Declared[JoinSpec], side: str, sides: Sides) -> Side | None:
     return sides.rows(table)
 
 
-def _select(join: Declared[JoinSpec]) -> SelectPlan | None:
+def _select(join: Declared[JoinSpec]) -> plans.SelectPlan | None:
     select = join.spec.select
     if select is None:
         return None
@@ -123,7 +114,7 @@ def _select(join: Declared[JoinSpec]) -> SelectPlan | None:
     if select.python is not None:
         function = join.source.snippet(Code(python=select.python, entrypoint=select.entrypoint), "spec", "select")
     paths = tuple((name, path_of(path)) for name, path in (select.columns or {}).items())
-    return SelectPlan(paths, function, select.declared)
+    return plans.SelectPlan(paths, function, select.declared)
 
 
 def _extractor(join: Declared[JoinSpec]) -> tuple[Snippet | None, Picked | None]:

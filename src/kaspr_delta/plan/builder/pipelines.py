@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Any, TypeAlias
 
 from kaspr_delta.functions.call import unfilled
 from kaspr_delta.plan.builder.applications import Declared, Defaults
 from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.report import Report
+from kaspr_delta.plan.definition import resources as plans
 from kaspr_delta.plan.definition.paths import SYSTEM_PATHS, parts_of, shape_of
-from kaspr_delta.plan.definition.resources import (
-    AgentPlan,
-    ChannelInput,
-    OperationPlan,
-    ResponsePlan,
-    SchedulePlan,
-    SelectorPlan,
-    SendPlan,
-    TableParameter,
-    TakePlan,
-    TaskPlan,
-    TopicInput,
-    WebViewPlan,
-)
 from kaspr_delta.plan.names import log_table, task_table
 from kaspr_delta.spec.agent import AgentSpec
 from kaspr_delta.spec.base import FieldPath
@@ -41,7 +28,7 @@ OPERATIONS = ("processors", "operations")
 Piped: TypeAlias = Declared[AgentSpec] | Declared[TaskSpec] | Declared[WebViewSpec]
 
 
-def agent_plan(agent: Declared[AgentSpec], references: References, topics: Collection[str]) -> AgentPlan | None:
+def agent_plan(agent: Declared[AgentSpec], references: References, topics: Collection[str]) -> plans.AgentPlan | None:
     """The plan of an agent; None if it waits. ``topics`` are those that the application names."""
     spec, defaults = agent.spec, references.application.defaults
     source, common = _input(agent, references, topics), _common(agent, references)
@@ -49,10 +36,10 @@ def agent_plan(agent: Declared[AgentSpec], references: References, topics: Colle
         _compare_key_serializers(agent, table, references)
     if agent.ref in references.waiting or source is None:
         return None
-    return AgentPlan(
+    return plans.AgentPlan(
         **common,
         input=source,
-        take=TakePlan(spec.input.take.max, milliseconds(spec.input.take.within)) if spec.input.take else None,
+        take=plans.TakePlan(spec.input.take.max, milliseconds(spec.input.take.within)) if spec.input.take else None,
         outputs=tuple(
             _send(agent, topic, ("output", "topics", index), defaults) for index, topic in enumerate(spec.output.topics)
         ),
@@ -60,24 +47,25 @@ def agent_plan(agent: Declared[AgentSpec], references: References, topics: Colle
     )
 
 
-def task_plan(task: Declared[TaskSpec], references: References) -> TaskPlan | None:
+def task_plan(task: Declared[TaskSpec], references: References) -> plans.TaskPlan | None:
     """The plan of a task; None if it waits."""
     given, common = task.spec.schedule, _common(task, references)
     if task.ref in references.waiting:
         return None
     interval = milliseconds(given.interval) if given and given.interval else None
-    schedule = SchedulePlan(interval, given.cron, given.timezone or "UTC") if given else None
-    return TaskPlan(**common, schedule=schedule, log=task_table(task.name))
+    schedule = plans.SchedulePlan(interval, given.cron, given.timezone or "UTC") if given else None
+    return plans.TaskPlan(**common, schedule=schedule, log=task_table(task.name))
 
 
-def web_view_plan(view: Declared[WebViewSpec], references: References) -> WebViewPlan | None:
+def web_view_plan(view: Declared[WebViewSpec], references: References) -> plans.WebViewPlan | None:
     """The plan of a web view; None if it waits."""
     request, common = view.spec.request, _common(view, references)
     _refuse_parameters_twice(view, references.report)
     if view.ref in references.waiting:
         return None
-    _refuse_unfilled_parameters(view, common["pipeline"], references.report)
-    return WebViewPlan(**common, method=request.method, path=request.path, response=_response(view))
+    plan = plans.WebViewPlan(**common, method=request.method, path=request.path, response=_response(view))
+    _refuse_unfilled_parameters(view, plan, references.report)
+    return plan
 
 
 def refuse_addresses_twice(views: Collection[Declared[WebViewSpec]], report: Report) -> None:
@@ -112,23 +100,23 @@ def _common(resource: Piped, references: References) -> dict[str, Any]:
     }
 
 
-def _pipeline(resource: Piped, defaults: Defaults) -> Iterator[OperationPlan]:
+def _pipeline(resource: Piped, defaults: Defaults) -> Iterator[plans.OperationPlan]:
     """The steps of a pipeline. An operation with ``map`` and ``topicSend`` becomes two."""
     for index, operation in resource.spec.processors.steps():
         at = (*OPERATIONS, index)
-        tables = tuple(TableParameter(table.name, table.param_name) for table in operation.tables)
+        tables = tuple(plans.TableParameter(table.name, table.param_name) for table in operation.tables)
         if operation.map:
-            yield OperationPlan(operation.name, "map", resource.snippet(operation.map, *at, "map"), None, tables)
+            yield plans.OperationPlan(operation.name, "map", resource.snippet(operation.map, *at, "map"), None, tables)
         if operation.filter:
             function = resource.snippet(operation.filter, *at, "filter")
-            yield OperationPlan(operation.name, "filter", function, None, tables)
+            yield plans.OperationPlan(operation.name, "filter", function, None, tables)
         if operation.topic_send:
             target = _send(resource, operation.topic_send, (*at, "topicSend"), defaults)
-            yield OperationPlan(operation.name, "topicSend", None, target, tables)
+            yield plans.OperationPlan(operation.name, "topicSend", None, target, tables)
 
 
-def _send(resource: Piped, target: SendTarget, at: FieldPath, defaults: Defaults) -> SendPlan:
-    return SendPlan(
+def _send(resource: Piped, target: SendTarget, at: FieldPath, defaults: Defaults) -> plans.SendPlan:
+    return plans.SendPlan(
         topic=target.name,
         name_selector=resource.snippet(target.name_selector, *at, "nameSelector"),
         key_selector=resource.snippet(target.key_selector, *at, "keySelector"),
@@ -144,16 +132,16 @@ def _send(resource: Piped, target: SendTarget, at: FieldPath, defaults: Defaults
 
 def _input(
     agent: Declared[AgentSpec], references: References, topics: Collection[str]
-) -> TopicInput | ChannelInput | None:
+) -> plans.TopicInput | plans.ChannelInput | None:
     given = agent.spec.input
     if given.topic:
         serializers = references.application.defaults.with_own(given.topic.key_serializer, given.topic.value_serializer)
         pattern = given.topic.pattern
         names = given.topic.names if pattern is None else matching(pattern, topics)
-        return TopicInput(names, pattern, serializers, given.start)
+        return plans.TopicInput(names, pattern, serializers, given.start)
     if given.channel:
         join = references.channel(agent, given.channel.name, agent.at("input", "channel", "name"))
-        return ChannelInput(given.channel.name, join, given.channel.tombstones, given.start) if join else None
+        return plans.ChannelInput(given.channel.name, join, given.channel.tombstones, given.start) if join else None
     return None
 
 
@@ -170,16 +158,16 @@ def _compare_key_serializers(agent: Declared[AgentSpec], table: str, references:
         references.report.warning(agent.at("input", "topic", field), message, hint)
 
 
-def _response(view: Declared[WebViewSpec]) -> ResponsePlan:
+def _response(view: Declared[WebViewSpec]) -> plans.ResponsePlan:
     spec = view.spec.response
 
-    def selector(field: str, given: ResponseSelector | None) -> SelectorPlan:
-        return SelectorPlan(
+    def selector(field: str, given: ResponseSelector | None) -> plans.SelectorPlan:
+        return plans.SelectorPlan(
             view.snippet(given.on_success if given else None, "response", field, "onSuccess"),
             view.snippet(given.on_error if given else None, "response", field, "onError"),
         )
 
-    return ResponsePlan(
+    return plans.ResponsePlan(
         content_type=spec.content_type,
         status_code=spec.status_code or 200,
         headers=tuple((spec.headers or {}).items()),
@@ -200,11 +188,11 @@ def _refuse_parameters_twice(view: Declared[WebViewSpec], report: Report) -> Non
                 report.error(at, message, "give the table another paramName")
 
 
-def _refuse_unfilled_parameters(view: Declared[WebViewSpec], steps: Sequence[OperationPlan], report: Report) -> None:
+def _refuse_unfilled_parameters(view: Declared[WebViewSpec], plan: plans.WebViewPlan, report: Report) -> None:
     """Report parameters of functions that get nothing, most likely misspelt parameters of the path."""
     in_path = tuple(part.parameter for part in parts_of(view.spec.request.path) if part.parameter is not None)
     indexes = {operation.name: index for index, operation in view.spec.processors.steps()}
-    for number, step in enumerate(steps):
+    for number, step in enumerate(plan.pipeline):
         if step.function is None:
             continue
         offered = (*(in_path if number == 0 else ()), *(table.parameter for table in step.tables))

@@ -337,12 +337,12 @@ class WebViewPlan(Referred):
     location: Location
 
     ref_kind: ClassVar = "webview"
+    outputs: ClassVar[tuple[SendPlan, ...]] = ()
 
 
 def sends_of(plan: AgentPlan | TaskPlan | WebViewPlan) -> tuple[SendPlan, ...]:
     """All sends of a pipeline: those of its operations, then those of its output."""
-    outputs = () if isinstance(plan, WebViewPlan) else plan.outputs
-    return (*(step.send for step in plan.pipeline if step.send), *outputs)
+    return (*(step.send for step in plan.pipeline if step.send), *plan.outputs)
 
 
 def names_topics(plan: AgentPlan | TaskPlan | WebViewPlan) -> bool:

@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kaspr_delta.errors import RebuildNeededError
+from kaspr_delta.plan.definition import joins
 from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.joins import (
-    ForeignKeyJoinPlan,
-    JoinPlan,
-    RightForeignKeyJoinPlan,
-    SameKeyJoinPlan,
-    StreamStreamJoinPlan,
-    StreamTableJoinPlan,
-)
 from kaspr_delta.plan.definition.resources import ResourceRef
 
 
@@ -40,21 +33,21 @@ def rebuild_needed(ref: ResourceRef, before: Mapping[str, str], now: Mapping[str
     return RebuildNeededError(str(ref), f"its {' and '.join(changed)} {verb} changed since its state was made")
 
 
-def _of_join(plan: Plan, join: JoinPlan) -> Mapping[str, str]:
+def _of_join(plan: Plan, join: joins.JoinPlan) -> Mapping[str, str]:
     match join:
-        case ForeignKeyJoinPlan() | SameKeyJoinPlan():
+        case joins.ForeignKeyJoinPlan() | joins.SameKeyJoinPlan():
             tables = {
                 f"{side} table": _identity(plan, name) for side, name in (("left", join.left), ("right", join.right))
             }
             select = {"select": join.select.fingerprint} if join.select else {}
-            extractor = {"extractor": join.extractor.fingerprint} if isinstance(join, ForeignKeyJoinPlan) else {}
+            extractor = {"extractor": join.extractor.fingerprint} if isinstance(join, joins.ForeignKeyJoinPlan) else {}
             return {"type": join.type, **tables, **select, **extractor}
-        case StreamTableJoinPlan() | RightForeignKeyJoinPlan():
+        case joins.StreamTableJoinPlan() | joins.RightForeignKeyJoinPlan():
             sides = {"stream": join.left.name, "table": plan.table_or_result(join.right).delta_name}
-            if isinstance(join, StreamTableJoinPlan):
+            if isinstance(join, joins.StreamTableJoinPlan):
                 return sides
             return {**sides, "rightExtractor": join.extractor.fingerprint}
-        case StreamStreamJoinPlan():
+        case joins.StreamStreamJoinPlan():
             window = f"{join.before}, {join.after}, {join.grace} ms"
             return {"type": join.type, "window": window, "left": join.left.name, "right": join.right.name}
 

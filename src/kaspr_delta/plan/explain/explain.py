@@ -9,27 +9,10 @@ from typing import Any
 from pydantic.alias_generators import to_camel
 
 from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.plan.definition import joins
+from kaspr_delta.plan.definition import resources as plans
 from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.plan.definition.application import Plan, Stage
-from kaspr_delta.plan.definition.joins import (
-    ForeignKeyJoinPlan,
-    JoinPlan,
-    RightForeignKeyJoinPlan,
-    SameKeyJoinPlan,
-    StreamPlan,
-    StreamStreamJoinPlan,
-    StreamTableJoinPlan,
-)
-from kaspr_delta.plan.definition.resources import (
-    AgentPlan,
-    ChannelInput,
-    ResourceRef,
-    SendPlan,
-    TablePlan,
-    TaskPlan,
-    TopicPlan,
-    WebViewPlan,
-)
 from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.spec.diagnostics import Finding, Location
 from kaspr_delta.spec.durations import duration_text
@@ -75,17 +58,17 @@ def _section(title: str, rows: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield from (f"  {name.ljust(width)}  {text}".rstrip() for name, text in listed)
 
 
-def _topic(topic: TopicPlan) -> str:
+def _topic(topic: plans.TopicPlan) -> str:
     return f"{topic.partitions} partitions" + (f", {topic.binding.text}" if topic.binding else "")
 
 
-def _table(table: TablePlan) -> str:
+def _table(table: plans.TablePlan) -> str:
     of, window = table.serializers, f", {_window(table.window)}" if table.window else ""
     return f"{of.key}/{of.value}, {table.partitions} partitions, changelog {table.changelog}{window}"
 
 
-def _agent(agent: AgentPlan) -> str:
-    if isinstance(agent.input, ChannelInput):
+def _agent(agent: plans.AgentPlan) -> str:
+    if isinstance(agent.input, plans.ChannelInput):
         source = f"channel {agent.input.channel}"
     else:
         pattern = f"topics that match {agent.input.pattern}"
@@ -96,7 +79,7 @@ def _agent(agent: AgentPlan) -> str:
     return _pipeline(agent, source)
 
 
-def _task(task: TaskPlan) -> str:
+def _task(task: plans.TaskPlan) -> str:
     if task.schedule is None:
         when = "once at the start"
     elif task.schedule.interval is not None:
@@ -106,11 +89,11 @@ def _task(task: TaskPlan) -> str:
     return _pipeline(task, when)
 
 
-def _pipeline(plan: AgentPlan | TaskPlan | WebViewPlan, beginning: str) -> str:
+def _pipeline(plan: plans.AgentPlan | plans.TaskPlan | plans.WebViewPlan, beginning: str) -> str:
     steps = (f"{step.name} (send to {_target(step.send)})" if step.send else step.name for step in plan.pipeline)
-    outputs = () if isinstance(plan, WebViewPlan) or not plan.outputs else (", ".join(map(_target, plan.outputs)),)
+    outputs = ", ".join(map(_target, plan.outputs))
     tables = f" [tables: {', '.join(plan.tables)}]" if plan.tables else ""
-    return " -> ".join([beginning, *steps, *outputs]) + tables
+    return " -> ".join(filter(None, (beginning, *steps, outputs))) + tables
 
 
 def _window(window: WindowPlan) -> str:
@@ -122,7 +105,7 @@ def _window(window: WindowPlan) -> str:
     return f"{shape} by {window.relative_to} time{kept}{late}{closed}"
 
 
-def _target(output: SendPlan) -> str:
+def _target(output: plans.SendPlan) -> str:
     return f"topic {output.topic}" if output.topic else "topic by function"
 
 
@@ -131,13 +114,13 @@ def _stage(stage: Stage) -> str:
     return _names(stage.resources) + (f" (until quiet: {loop})" if stage.loop else "")
 
 
-def _names(resources: Iterable[ResourceRef]) -> str:
+def _names(resources: Iterable[plans.ResourceRef]) -> str:
     return ", ".join(map(str, resources))
 
 
 def _encoded(value: Any) -> Any:
     match value:
-        case ResourceRef() | Location():
+        case plans.ResourceRef() | Location():
             return str(value)
         case Snippet():
             location = Location(value.file, value.first_line)
@@ -152,41 +135,41 @@ def _encoded(value: Any) -> Any:
         case tuple():
             return [_encoded(element) for element in value]
         case _ if is_dataclass(value):
-            shape = {"shape": value.shape} if isinstance(value, JoinPlan) else {}
+            shape = {"shape": value.shape} if isinstance(value, joins.JoinPlan) else {}
             shown = (field.name for field in fields(value) if field.metadata.get("shown", True))
             return shape | {to_camel(name): _encoded(getattr(value, name)) for name in shown}
         case _:
             return value
 
 
-def _join(join: JoinPlan) -> str:
+def _join(join: joins.JoinPlan) -> str:
     match join:
-        case ForeignKeyJoinPlan():
+        case joins.ForeignKeyJoinPlan():
             text = f"{join.left} {join.type} join {join.right} {_by(join)}"
-        case SameKeyJoinPlan():
+        case joins.SameKeyJoinPlan():
             text = f"{join.left} {join.type} join {join.right} on key"
-        case StreamTableJoinPlan():
+        case joins.StreamTableJoinPlan():
             by = f"by {join.mapper.entrypoint}()" if join.mapper else "on key"
             everywhere = "global " if join.is_global else ""
             pending = "" if join.pending is None else f", waiting for it up to {duration_text(join.pending)}"
             text = f"{_stream(join.left)} {join.type} join {everywhere}{join.right} {by}{pending}"
-        case RightForeignKeyJoinPlan():
+        case joins.RightForeignKeyJoinPlan():
             by = f"by {join.extractor.entrypoint}() of the right value"
             text = f"{_stream(join.left)} {join.type} join {join.right} {by}"
-        case StreamStreamJoinPlan():
+        case joins.StreamStreamJoinPlan():
             before, after, grace = map(duration_text, (join.before, join.after, join.grace))
             window = f"from {before} before to {after} after, grace {grace}"
             text = f"{_stream(join.left)} {join.type} join {_stream(join.right)} on key, {window}"
     return f"{text} -> channel {join.channel}"
 
 
-def _by(join: ForeignKeyJoinPlan) -> str:
+def _by(join: joins.ForeignKeyJoinPlan) -> str:
     declared = join.picked is not None and join.picked.declared
     return f"by {join.picked}" if declared else f"by {join.extractor.entrypoint}()"
 
 
 def _aggregation(plan: Plan, aggregation: AggregationPlan) -> str:
-    source = ResourceRef.of(plan.origin_of(aggregation))
+    source = plans.ResourceRef.of(plan.origin_of(aggregation))
     origin = f"{source.kind} {source.name}" if isinstance(aggregation.origin, str) else _stream(aggregation.origin)
     groups = f" -> group by {aggregation.group.entrypoint}()" if aggregation.group else ""
     functions = [function for function in (aggregation.adder, aggregation.subtractor) if function]
@@ -194,7 +177,7 @@ def _aggregation(plan: Plan, aggregation: AggregationPlan) -> str:
     return f"{origin}{groups} -> {aggregation.kind}{by}"
 
 
-def _stream(stream: StreamPlan) -> str:
-    kind = "channel" if isinstance(stream.input, ChannelInput) else "topic"
+def _stream(stream: joins.StreamPlan) -> str:
+    kind = "channel" if isinstance(stream.input, plans.ChannelInput) else "topic"
     anew = f" spread over {stream.partitions} partitions" if stream.repartitioned else ""
     return f"{kind} {stream.name}{anew}"
