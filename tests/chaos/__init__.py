@@ -3,19 +3,20 @@
 ``make chaos MINUTES=60 SEED=1``, or ``python -m tests.chaos --minutes 60 --seed 1``. A history that failed is replayed
 with ``python -m tests.chaos --replay FILE``.
 
-A **history** is data: an application and a list of steps, all drawn from a seed, written as JSON lines.
+A **history** is data: an application and a list of steps, all drawn from a seed, written as JSON lines
+(``history.py``).
 
 * ``recipe.py``: an application has *sources*, tables that steps write (``sources.py``), and *shapes*, resources that
   read them (``shapes/``). A shape writes its manifest, and computes its expected rows with a naive model.
-* ``steps/``: a step is one action: a write by the API, a statement of SQL, upkeep, a run, a kill. Every step fits
-  every state, so any of them can be left out.
+* ``steps/``: a step is one action with its arguments: a write by the API, a statement of SQL, upkeep, a run, a kill.
+  Every step fits every state, so any of them can be left out.
 
 How a history is run, from left to right::
 
-    hunt.py        living.py              engine.py  ->  child.py          world.py
-    draws it  ->   one step after the ->  the pipe       a process with    does the steps: Spark, the
-                   other; judge after     to the child   one JVM for       application, the clock
-                   each quiet point                      many histories
+    hunt.py                    engine.py  ->  child.py          world.py
+    draws it, does the steps,  the pipe       a process with    what the steps use:
+    and judges each quiet      to the child   one JVM for       Spark, the application,
+    point                                     many histories    the clock
 
 * A step that runs the application until quiet, or waits until its continuous run has caught up, ends in a **quiet
   point**. There ``judge.py`` compares the output of each shape (result, folded channel and change feed, state) with
@@ -25,9 +26,10 @@ How a history is run, from left to right::
   by the step that sends them a request.
 * Steps run in the child. A step may kill it; the next step starts a new one. The judge runs in the parent, whose clock
   is never moved.
-* A failure is shrunk (``shrink.py``): steps, shapes and sources are left out while the same failure remains. The
-  shorter history is written to ``build/chaos/``.
+* A failure is shrunk: steps, shapes and sources are left out while the same failure remains. The shorter history is
+  written to ``build/chaos/``.
 
-To add a step, write its dataclass in a module of ``steps/``; to add a shape, its dataclass in a module of ``shapes/``.
-Both are registered by their class. ``known.py`` names steps that are left out because they show known defects.
+To add a step, write its function in a module of ``steps/``; to add a shape, its dataclass in a module of ``shapes/``.
+Both are registered by a decorator, which says how their arguments or fields are drawn. ``LEFT_OUT`` of
+``steps/step.py`` names steps that are left out because they show known defects.
 """

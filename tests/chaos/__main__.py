@@ -30,7 +30,8 @@ def main() -> int:
         hunting = Hunt(Path(folder), arguments.kept, partial(print, flush=True), 60 * arguments.shrink)
         with hunting as hunt:
             if arguments.replay is not None:
-                return int(hunt.live(History.read(arguments.replay)).failure is not None)
+                _, failure = hunt.live(History.read(arguments.replay))
+                return int(failure is not None)
             return int(bool(hunt.hunt(arguments.seed, arguments.minutes, arguments.histories)))
 
 

@@ -16,9 +16,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.chaos.clock import Clock
 from tests.chaos.recipe import Recipe
-from tests.chaos.steps import STEPS
+from tests.chaos.steps import Step, do_step
 from tests.chaos.world import Quiet, World
 from tests.empty_tables import empty_tables_copied_from
 from tests.few_rows import session_for_few_rows
@@ -28,40 +27,32 @@ if TYPE_CHECKING:
 
 
 class Child:
-    """The commands of the child: the public methods."""
+    """The commands of the child: the public methods. ``open`` is the first of them."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        self.clock = Clock()
-        self.world: World | None = None
+        self.world: World
 
     def open(self, recipe: dict[str, Any], warehouse: str) -> None:
         """Open an application, to which later steps apply."""
-        if self.world is not None:
-            with contextlib.suppress(Exception):  # its history is over: failures do not count
-                self.world.close()
-        self.world = None
+        with contextlib.suppress(Exception):  # there was no other one, or its history is over: failures do not count
+            self.world.close()
+            del self.world
         gc.collect()
         jvm: Any = self.spark._jvm
         jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # the logs of all histories would not fit in memory
-        self.world = World(self.spark, self.clock, Recipe.read(recipe), Path(warehouse))
+        self.world = World(self.spark, Recipe.read(recipe), Path(warehouse))
+        self.world.start()
 
-    def do(self, step: dict[str, Any]) -> tuple[str | None, Quiet]:
+    def do(self, step: Step) -> tuple[str | None, Quiet]:
         """Do a step. Its remark, and whether the application can be judged."""
-        self._world.quiet = "no"
-        remark = STEPS.read(step).do(self._world)
-        return remark, self._world.quiet
+        self.world.quiet = "no"
+        remark = do_step(step, self.world)
+        return remark, self.world.quiet
 
     def rows(self, folder: str) -> list[dict[str, Any]]:
         """All rows of a table."""
-        return self._world.rows(Path(folder))
-
-    @property
-    def _world(self) -> World:
-        if self.world is None:
-            msg = "nothing was opened"
-            raise LookupError(msg)
-        return self.world
+        return self.world.rows(Path(folder))
 
 
 def main(descriptor: str, folder: str) -> None:
@@ -69,12 +60,9 @@ def main(descriptor: str, folder: str) -> None:
     faulthandler.register(signal.SIGUSR1, all_threads=True)  # shows where a command hangs
     pipe = Connection(int(descriptor))
     child = Child(session_for_few_rows(Path(folder, "spark.log")))
-    with empty_tables_copied_from(Path(folder, "empty")):
+    with empty_tables_copied_from(Path(folder, "empty")), contextlib.suppress(EOFError):
         while True:
-            try:
-                command, *arguments = pipe.recv()
-            except EOFError:
-                return
+            command, *arguments = pipe.recv()
             try:
                 answer = True, getattr(child, command)(*arguments)
             except Exception as error:  # noqa: BLE001  the parent judges it

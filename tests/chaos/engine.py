@@ -11,33 +11,26 @@ import time
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.chaos.recipe import Recipe
-from tests.chaos.steps import STEPS, Step
+from tests.chaos.steps import ACTIONS, Step
 from tests.chaos.tables import Stored
 from tests.chaos.world import Quiet
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _ROOT = Path(__file__).parents[2]
 
 
 class FailedError(Exception):
-    """A command failed in the child. ``kind`` is the class name of the error raised there."""
+    """A command failed in the child. ``kind`` is the class name of the error raised there, ``trace`` its traceback."""
 
     def __init__(self, kind: str, message: str, trace: str) -> None:
-        super().__init__(message)
-        self.kind, self.trace = kind, trace
+        super().__init__(f"{message}\n{trace}")
+        self.kind = kind
 
 
 class DiedError(Exception):
-    """The child has died, or was ended because a command took too long."""
-
-
-class HungError(DiedError):
-    """A command took too long, and the child was ended. Deadly steps must not hang either."""
+    """The child has died."""
 
 
 class Engine:
@@ -49,13 +42,14 @@ class Engine:
         self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
-        self._opened: tuple[Recipe, Path] | None = None
+        self._opened: tuple[dict[str, Any], str] | None = None
 
     def open(self, recipe: Recipe, warehouse: Path) -> None:
         """Open an application, to which later steps apply. Raises FailedError and DiedError."""
         self._opened = None
-        self._send("open", recipe.write(), str(warehouse))
-        self._opened = recipe, warehouse
+        opened = recipe.write(), str(warehouse)
+        self._send("open", *opened)
+        self._opened = opened
 
     def do(self, step: Step) -> tuple[str | None, Quiet]:
         """Do a step, which may be deadly. Its remark, and whether the application can be judged.
@@ -63,9 +57,9 @@ class Engine:
         Raises FailedError and DiedError.
         """
         try:
-            done: tuple[str | None, Quiet] = self._send("do", STEPS.write(step))
-        except DiedError as error:
-            if isinstance(error, HungError) or not step.deadly:
+            done: tuple[str | None, Quiet] = self._send("do", step)
+        except DiedError:
+            if not ACTIONS[step["step"]].deadly:
                 raise
             return "killed", "no"
         return done
@@ -74,12 +68,6 @@ class Engine:
         """All rows of a table."""
         rows: Stored = self._send("rows", str(folder))
         return rows
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the child, its JVM and its workers."""
@@ -92,12 +80,13 @@ class Engine:
         self._process = self._pipe = None
 
     def _send(self, *command: Any) -> Any:
-        pipe = self._open_pipe()
+        pipe = self._pipe or self._start()
         try:
             pipe.send(command)
             if not pipe.poll(self.patience):
                 self._dump_stacks()
-                raise HungError(f"{command[0]} does not end: {self.folder / 'child.log'} has the stacks")
+                log = self.folder / "child.log"
+                raise FailedError("TimeoutError", f"{command[0]} does not end: {log} has the stacks", "")
             succeeded, answer = pipe.recv()
         except (EOFError, ConnectionError) as error:
             self.close()
@@ -106,21 +95,11 @@ class Engine:
             return answer
         raise FailedError(*answer)
 
-    def _open_pipe(self) -> Connection:
-        """The pipe to a child that has the application open."""
-        if self._pipe is None:
-            self._start()
-            if self._opened is not None:
-                recipe, warehouse = self._opened
-                self._send("open", recipe.write(), str(warehouse))
-        if self._pipe is None:
-            raise DiedError("the process has died as soon as it was started")
-        return self._pipe
-
-    def _start(self) -> None:
+    def _start(self) -> Connection:
+        """Start a child that has the application open. Returns the pipe to it."""
         self.starts += 1
         self.folder.mkdir(parents=True, exist_ok=True)
-        mine, its = Pipe()
+        self._pipe, its = Pipe()
         program = [sys.executable, "-m", "tests.chaos.child", str(its.fileno()), str(self.folder)]
         with (self.folder / "child.log").open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603
@@ -133,7 +112,10 @@ class Engine:
                 start_new_session=True,
             )
         its.close()
-        self._pipe = mine
+        pipe = self._pipe
+        if self._opened is not None:
+            self._send("open", *self._opened)
+        return pipe
 
     def _dump_stacks(self) -> None:
         """Make a child that hangs write its stacks, and end it."""

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import time
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.chaos.engine import Engine
+from tests.chaos.engine import DiedError, Engine, FailedError
 from tests.chaos.history import History
-from tests.chaos.judge import Failure
-from tests.chaos.living import Life, Outcome, Say
-from tests.chaos.shrink import shrunk
+from tests.chaos.judge import Failure, judged
+from tests.chaos.steps import Step
+from tests.chaos.tables import Tables
 from tests.small_disk import mounted
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-
-@dataclass(frozen=True)
-class Found:
-    """A failure, a short history that leads to it, and the file of that history."""
-
-    failure: Failure
-    history: History
-    file: Path
+# Seconds for a continuous run to catch up, and between two checks of it.
+_PATIENCE = 120.0
+_POLL_SECONDS = 0.5
 
 
 @dataclass
@@ -34,12 +31,12 @@ class Hunt:
     """A run of many histories on one engine.
 
     ``kept``: the folder for histories that fail. ``patience``: the most seconds to shrink one. ``steps``: the number of
-    random steps of a history.
+    random steps of a history. ``judged`` counts the quiet points.
     """
 
     folder: Path
     kept: Path
-    say: Say = print
+    say: Callable[[str], None] = print
     patience: float = 300.0
     steps: int = 40
     engine: Engine = field(init=False)
@@ -51,54 +48,83 @@ class Hunt:
         problem = self._held.enter_context(mounted(self.folder / "disk"))
         if problem:
             self.say(f"no disk is filled, for there is no small one: {problem}")
-        self.engine = self._held.enter_context(Engine(self.folder / "engine"))
+        self.engine = self._held.enter_context(closing(Engine(self.folder / "engine")))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._held.close()
 
-    def hunt(self, seed: int, minutes: float, histories: int | None = None) -> list[Found]:
+    def hunt(self, seed: int, minutes: float, histories: int | None = None) -> list[Failure]:
         """Run random histories, from a seed on, until their number or the time is reached. The failures found."""
         started = time.monotonic()
-        deadline = started + 60 * minutes
         found = []
         for number in itertools.count(seed):
-            if time.monotonic() > deadline or (histories is not None and number >= seed + histories):
+            if time.monotonic() > started + 60 * minutes or (histories is not None and number >= seed + histories):
                 break
             history = History.draw(number, self.steps)
-            outcome = self.live(history)
-            if outcome.failure is not None:
-                found.append(self._found(history, outcome, outcome.failure))
-        minutes = (time.monotonic() - started) / 60
+            done, failure = self.live(history)
+            if failure is not None:
+                found.append(failure)
+                self._shrink(replace(history, steps=history.steps[: max(done, 1)]), failure)
+        took = (time.monotonic() - started) / 60
         self.say(
-            f"{self.histories} histories, {self.judged} quiet points in {minutes:.1f} minutes,"
+            f"{self.histories} histories, {self.judged} quiet points in {took:.1f} minutes,"
             f" {self.engine.starts} processes, {len(found)} failures"
         )
         return found
 
-    def live(self, history: History) -> Outcome:
-        """Run one history, and report its steps."""
-        shapes = ", ".join(f"{shape.name}({', '.join(shape.reads)})" for shape in history.recipe.shapes)
-        sources = ", ".join(f"{source.name}: {source.kind}" for source in history.recipe.sources)
-        self.say(f"seed {history.seed}: {sources}; {shapes}")
-        outcome = Life(self.engine, history, self.folder / "disk" / "history", self.say).live()
+    def live(self, history: History) -> tuple[int, Failure | None]:
+        """Do the steps of a history on a new warehouse until the first failure. The number of steps done, and it."""
+        folder = self.folder / "disk" / "history"
+        tables = Tables(folder / "warehouse", self.engine)
         self.histories += 1
-        self.judged += outcome.judged
-        if outcome.failure is not None:
-            self.say(f"seed {history.seed}, step {outcome.steps}: {outcome.failure}")
-        return outcome
+        self.say(f"seed {history.seed}: {history.recipe}")
+        shutil.rmtree(folder, ignore_errors=True)
+        name, done = "open", 0
+        try:
+            self.engine.open(history.recipe, tables.warehouse)
+            failure = None
+            while failure is None and done < len(history.steps):
+                step = history.steps[done]
+                name, done = step["step"], done + 1
+                failure = self._step(done, step, history, tables)
+        except FailedError as error:
+            failure = Failure(f"{name} raises {error.kind}", str(error))
+        except DiedError as error:
+            failure = Failure(f"{name} dies", str(error))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        if failure is not None:
+            self.say(f"seed {history.seed}, step {done}: {failure}")
+        return done, failure
 
-    def _found(self, history: History, outcome: Outcome, failure: Failure) -> Found:
-        """Shrink a history that fails, and write it to its file."""
+    def _step(self, number: int, step: Step, history: History, tables: Tables) -> Failure | None:
+        started = time.monotonic()
+        remark, quiet = self.engine.do(step)
+        shown = " ".join(f"{name}={value}" if name != "step" else value for name, value in step.items())
+        self.say(f"{number:4} {time.monotonic() - started:5.1f} s  {shown}{f'  ({remark})' if remark else ''}")
+        if quiet == "no":
+            return None
+        self.judged += 1
+        deadline = time.monotonic() + (_PATIENCE if quiet == "soon" else 0)
+        while True:
+            failure = next(judged(history.recipe, tables, runs=quiet == "soon"), None)
+            if failure is None or time.monotonic() >= deadline:
+                return failure
+            time.sleep(_POLL_SECONDS)
 
-        def still_fails(shorter: History) -> bool:
-            again = Life(self.engine, shorter, self.folder / "disk" / "history").live().failure
-            return again is not None and again.kind == failure.kind
-
+    def _shrink(self, history: History, failure: Failure) -> None:
+        """Write a history that fails to its file, then a shorter one that fails in the same way."""
         file = self.kept / f"seed-{history.seed}.jsonl"
         history.write(file)
-        history = shrunk(history.of(history.steps[: max(outcome.steps, 1)]), still_fails, self.patience)
+        silent = replace(self, say=lambda _: None)
+        silent.engine = self.engine
+
+        def still_fails(shorter: History) -> bool:
+            _, again = silent.live(shorter)
+            return again is not None and again.kind == failure.kind
+
+        history = history.shrunk(still_fails, self.patience)
         history.write(file)
         self.say(f"shrunk to {len(history.steps)} steps; replay with: python -m tests.chaos --replay {file}")
         self.say(file.read_text())
-        return Found(failure, history, file)

@@ -34,7 +34,7 @@ def judged(recipe: Recipe, tables: Tables, *, runs: bool = False) -> Iterator[Fa
     While the application ``runs`` continuously, only prompt claims of shapes are checked.
     """
     tables.forget()
-    for shape in recipe.shapes:
+    for shape in recipe.shapes.values():
         yield from _shape_failures(recipe, shape, tables, runs=runs)
     if FROM_FILES in recipe.topics:
         yield from _file_failures(tables)
@@ -45,7 +45,7 @@ def judged(recipe: Recipe, tables: Tables, *, runs: bool = False) -> Iterator[Fa
 
 def _shape_failures(recipe: Recipe, shape: Shape, tables: Tables, *, runs: bool) -> Iterator[Failure]:
     try:
-        for claim in shape.claims(recipe.inputs, tables):
+        for claim in shape.claims(recipe, tables):
             if claim.expected != claim.found and (claim.prompt or not runs):
                 yield Failure(shape.name, f"{claim.what}: {_difference(claim.expected, claim.found)}")
     except AssertionError as error:  # a channel or feed cannot be folded

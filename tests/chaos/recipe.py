@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tests.chaos.shapes import SHAPES, Shape
-from tests.chaos.shapes.shape import Inputs
-from tests.chaos.sources import KeyType, Source
+from tests.chaos.sources import KINDS, KeyType, Source
+from tests.chaos.tables import Tables, Values
 from tests.chaos.topics import FROM_FILES, input_folder
-
-_HEAD = "apiVersion: kaspr.io/v1alpha1"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """An application. A shape may read the shapes before it."""
+    """An application: its sources and shapes by name. A shape may read the shapes before it."""
 
-    sources: tuple[Source, ...]
-    shapes: tuple[Shape, ...]
+    sources: Mapping[str, Source]
+    shapes: Mapping[str, Shape]
 
     @classmethod
     def draw(cls, dice: random.Random) -> Recipe:
@@ -33,81 +32,91 @@ class Recipe:
     @classmethod
     def _draw(cls, dice: random.Random) -> Recipe:
         keys: KeyType = dice.choice(["text", "text", "number"])
-        kinds: list[Literal["json", "typed", "foreign"]] = [
-            dice.choice(["json", "typed", "foreign"]) for _ in range(dice.randint(2, 3))
-        ]
-        sources = {
-            name: Source(name, kind, keys, has_retention=kind != "foreign" and dice.random() < 0.15)
-            for name, kind in zip("abc", kinds, strict=False)
-        }
+        sources = {}
+        for name in "abc"[: dice.randint(2, 3)]:
+            kind = dice.choice(KINDS)
+            sources[name] = Source(name, kind, keys, has_retention=kind != "foreign" and dice.random() < 0.15)
         shapes: dict[str, Shape] = {}
         wanted = dice.randint(2, 4)
         while len(shapes) < wanted:
-            kind = dice.choices(list(SHAPES.classes.values()), [one.weight for one in SHAPES.classes.values()])[0]
-            name = f"{kind.__name__.lower()}{len(shapes)}"
-            drawn = kind.draw(dice, name, Inputs(sources, shapes))
-            if drawn is not None:
-                shapes[name] = drawn
-        return cls(tuple(sources.values()), tuple(shapes.values())).without(())
+            (drawn,) = dice.choices(list(SHAPES.values()), [one.weight for one in SHAPES.values()])
+            try:
+                shape = drawn.draw(dice, f"{drawn.__name__.lower()}{len(shapes)}", cls(sources, shapes))
+            except IndexError:  # no input fits
+                continue
+            shapes[shape.name] = shape
+        return cls(sources, shapes).without(())
 
-    @property
-    def inputs(self) -> Inputs:
-        """The sources and shapes by name."""
-        return Inputs({one.name: one for one in self.sources}, {one.name: one for one in self.shapes})
-
-    def source(self, name: str) -> Source | None:
-        """A source by name; None if shrinking has removed it."""
-        return self.inputs.sources.get(name)
+    def __str__(self) -> str:
+        sources = [f"{name}: {source.kind}" for name, source in self.sources.items()]
+        shapes = [f"{name}({', '.join(shape.reads)})" for name, shape in self.shapes.items()]
+        return f"{', '.join(sources)}; {', '.join(shapes)}"
 
     @property
     def topics(self) -> list[str]:
         """The topics of all shapes."""
-        return sorted({topic for shape in self.shapes for topic in shape.topics})
+        return sorted({topic for shape in self.shapes.values() for topic in shape.topics})
 
     @property
     def keys(self) -> KeyType:
         """The type of the keys of all sources and records."""
-        return self.sources[0].keys if self.sources else "text"
+        return next((source.keys for source in self.sources.values()), "text")
+
+    def fields(self, name: str, value: str) -> str:
+        """A Python expression for a row with the fields ``fk``, ``n`` and ``g``, taken from a value of a table.
+
+        ``value`` is an expression for this value: such a row itself, or a pair whose sides contain one.
+        """
+        return value if name in self.sources else self.shapes[name].fields(self, value)
+
+    def values(self, name: str, tables: Tables) -> Values:
+        """The current rows of a table."""
+        if name in self.sources:
+            return tables.live(self.sources[name])
+        return self.shapes[name].values(tables)
+
+    def with_fields(self) -> list[str]:
+        """The tables whose values contain a row with these fields."""
+        return [*self.sources, *(name for name, shape in self.shapes.items() if shape.has_fields)]
 
     def manifests(self, warehouse: Path) -> str:
-        """The application as YAML."""
-        others = warehouse.parent / "others"
-        bindings = [text for shape in self.shapes if (text := shape.binding(others)) is not None]
+        """The application as YAML, a document in a line."""
+        bindings = {
+            topic: binding for shape in self.shapes.values() for topic, binding in shape.bindings(warehouse).items()
+        }
         if FROM_FILES in self.topics:
-            bindings.append(f"{FROM_FILES}: {{files: {{path: {input_folder(warehouse)}, format: json, key: key}}}}")
-        spec = f"{{config: {{topicPartitions: 1}}, topics: {{{', '.join(bindings)}}}}}"
-        head = f"{_HEAD}\nkind: KasprApp\nmetadata: {{name: chaos}}\nspec: {spec}"
-        tables = [
-            f"{_HEAD}\nkind: KasprTable\n{_metadata(source.name)}\nspec: {source.spec(warehouse)}"
-            for source in self.sources
-        ]
-        made = [f"{_HEAD}\n{_metadata(shape.name)}\n{shape.manifest(self.inputs)}" for shape in self.shapes]
-        also = [f"{_HEAD}\n{document}" for shape in self.shapes if (document := shape.also()) is not None]
-        documents = [head, *tables, *made, *also]
+            bindings[FROM_FILES] = {"files": {"path": str(input_folder(warehouse)), "format": "json", "key": "key"}}
+        documents = [_document("App", "chaos", {"config": {"topicPartitions": 1}, "topics": bindings})]
+        documents += [_document("Table", name, source.spec(warehouse)) for name, source in self.sources.items()]
+        for name, shape in self.shapes.items():
+            documents += [_document("Table", own, {}) for own in shape.own_tables]
+            documents.append(_document(shape.kind, name, shape.spec(self)))
         return "\n---\n".join(documents) + "\n"
 
     def without(self, names: Collection[str]) -> Recipe:
         """The recipe without some shapes, the shapes that depend on them, and sources that no shape reads."""
-        gone = set(names)
-        kept: list[Shape] = []
-        for shape in self.shapes:
-            if shape.name in gone or gone.intersection(shape.reads):
-                gone.add(shape.name)
-            else:
-                kept.append(shape)
-        read = {name for shape in kept for name in shape.reads}
-        return Recipe(tuple(source for source in self.sources if source.name in read), tuple(kept))
+        kept: dict[str, Shape] = {}
+        for name, shape in self.shapes.items():
+            if name not in names and all(read in self.sources or read in kept for read in shape.reads):
+                kept[name] = shape
+        read = {name for shape in kept.values() for name in shape.reads}
+        return Recipe({name: source for name, source in self.sources.items() if name in read}, kept)
 
     def write(self) -> dict[str, Any]:
         """Its JSON form."""
-        return {"sources": [asdict(one) for one in self.sources], "shapes": [SHAPES.write(one) for one in self.shapes]}
+        shapes = [{"shape": type(shape).__name__, **asdict(shape)} for shape in self.shapes.values()]
+        return {"sources": [asdict(source) for source in self.sources.values()], "shapes": shapes}
 
     @classmethod
     def read(cls, written: Mapping[str, Any]) -> Recipe:
         """The recipe of a JSON form."""
-        sources = tuple(Source(**one) for one in written["sources"])
-        return cls(sources, tuple(SHAPES.read(one) for one in written["shapes"]))
+        sources = [Source(**one) for one in written["sources"]]
+        shapes = [SHAPES[one.pop("shape")](**one) for one in map(dict, written["shapes"])]
+        return cls({one.name: one for one in sources}, {one.name: one for one in shapes})
 
 
-def _metadata(name: str) -> str:
-    return f"metadata: {{name: {name}, labels: {{kaspr.io/app: chaos}}}}"
+def _document(kind: str, name: str, spec: Mapping[str, Any]) -> str:
+    metadata: dict[str, Any] = {"name": name}
+    if kind != "App":
+        metadata["labels"] = {"kaspr.io/app": "chaos"}
+    return json.dumps({"apiVersion": "kaspr.io/v1alpha1", "kind": f"Kaspr{kind}", "metadata": metadata, "spec": spec})

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 KEY_COUNT = 8
 GROUPS = ("x", "y", "z")
@@ -22,11 +22,9 @@ Row = dict[str, Any]
 Rows = list[tuple[int, "Row | None"]]
 """Pairs of a key, a number below ``KEY_COUNT``, and its row; None deletes. In JSON a pair is a list."""
 
+Kind = Literal["json", "typed", "foreign"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 KeyType = Literal["text", "number"]
-_ID = {
-    "text": {"typed": "STRING", "foreign": "STRING"},
-    "number": {"typed": "INT", "foreign": "DECIMAL(10, 0)"},
-}
 
 
 def draw_row(dice: random.Random) -> Row:
@@ -50,7 +48,7 @@ class Source:
     """
 
     name: str
-    kind: Literal["json", "typed", "foreign"]
+    kind: Kind
     keys: KeyType
     has_retention: bool = False
 
@@ -75,29 +73,19 @@ class Source:
         """The columns and their types, as the table is created."""
         if not self.has_columns:
             return {"key": "STRING", "value": "STRING", "timestamp": "TIMESTAMP"}
-        fk = "STRING" if self.keys == "text" else "BIGINT"
-        return {
-            "id": _ID[self.keys][self.kind],
-            "fk": fk,
-            "n": "INT",
-            "g": "STRING",
-            "price": "DECIMAL(12, 2)",
-            "day": "DATE",
-        }
+        number = "INT" if self.kind == "typed" else "DECIMAL(10, 0)"
+        key, fk = ("STRING", "STRING") if self.keys == "text" else (number, "BIGINT")
+        return {"id": key, "fk": fk, "n": "INT", "g": "STRING", "price": "DECIMAL(12, 2)", "day": "DATE"}
 
-    def spec(self, warehouse: Path) -> str:
-        """The ``spec`` of its KasprTable, as YAML in one line."""
+    def spec(self, warehouse: Path) -> dict[str, Any]:
+        """The ``spec`` of its KasprTable."""
         if self.is_foreign:
-            return f"{{source: {{table: {self.folder(warehouse)}, key: [id]}}}}"
-        if self.has_columns:
-            columns = ", ".join(f"{name} {kind}" for name, kind in self.types.items())
-            return f'{{schema: "{columns}", key: [id]{self._retention_config}}}'
-        return f"{{name: {self.name}{self._retention_config}}}"
-
-    @property
-    def _retention_config(self) -> str:
-        policy = "{cleanup.policy: 'compact,delete', retention.ms: '43200000'}"
-        return f", extraTopicConfigs: {policy}" if self.has_retention else ""
+            return {"source": {"table": str(self.folder(warehouse)), "key": ["id"]}}
+        columns = ", ".join(f"{name} {kind}" for name, kind in self.types.items())
+        spec: dict[str, Any] = {"schema": columns, "key": ["id"]} if self.has_columns else {}
+        if self.has_retention:
+            spec["extraTopicConfigs"] = {"cleanup.policy": "compact,delete", "retention.ms": "43200000"}
+        return spec
 
     # -- representation of rows ---------------------------------------------------------------------------------------
 

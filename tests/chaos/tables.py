@@ -70,10 +70,6 @@ class Tables:
         """The values of a made table."""
         return {row["key"]: plain(row["value"]) for row in self.rows(table)}
 
-    def result(self, join: str) -> Values:
-        """The rows of the result of a join of two tables, as pairs."""
-        return {row["key"]: pair(row) for row in self.rows(join)}
-
     def noted(self, shape: str) -> Stored:
         """The notes that were written for a shape when records were put on its topic."""
         file = notes_of(self.warehouse, shape)

@@ -9,7 +9,7 @@ import pytest
 from tests.chaos.hunt import Hunt
 
 # They contain kills, a continuous run, an agent that counts, and requests to a web view.
-SEED, HISTORIES, STEPS = 170, 2, 16
+SEED, HISTORIES, STEPS = 229, 2, 16
 
 
 @pytest.mark.spark

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
+import time_machine
 
 from kaspr_delta import AlreadyRunningError, Application
-from tests.chaos.clock import Clock
-from tests.chaos.following import ContinuousRun
-from tests.chaos.others import OtherUser
 from tests.chaos.recipe import Recipe
-from tests.chaos.wrong import WrongError
+from tests.chaos.sources import Source
+from tests.continuous import running
 from tests.serving import served_by_uvicorn
 
 if TYPE_CHECKING:
@@ -23,23 +25,35 @@ if TYPE_CHECKING:
 Quiet = Literal["no", "yes", "soon"]
 """Whether everything written has been processed; ``soon``: a continuous run will process it."""
 
+# Seconds between two checks whether a continuous run has failed before its first event.
+_POLL_SECONDS = 0.1
+_VACUUM_ANYTHING = "spark.databricks.delta.retentionDurationCheck.enabled"
 
-class World(OtherUser):
-    """One application on one warehouse, and the tables of others beside it."""
 
-    def __init__(self, spark: SparkSession, clock: Clock, recipe: Recipe, warehouse: Path) -> None:
-        super().__init__(spark, warehouse)
-        self.clock, self.recipe = clock, recipe
+class WrongError(Exception):
+    """The application did not do what its documentation promises."""
+
+
+class World:
+    """One application on one warehouse, and the tables of others beside it, which Spark uses without this package."""
+
+    def __init__(self, spark: SparkSession, recipe: Recipe, warehouse: Path) -> None:
+        self.spark, self.recipe, self.warehouse = spark, recipe, warehouse
         self.quiet: Quiet = "no"
         self._must_reopen = False
-        self._continuous_run = ContinuousRun()
-        self._serving = contextlib.ExitStack()
+        self._clock, self._continuous_run, self._serving = (contextlib.ExitStack() for _ in range(3))
+        self._failures: list[Exception] | None = None
         self._client: httpx.Client | None = None
-        clock.set(self.saved_notes.get("clock", 0))
-        for source in recipe.sources:
-            if source.is_foreign:
-                self.make(source)
-        is_new = not warehouse.exists()
+
+    def start(self) -> None:
+        """Set the clock, create tables of others, and open the application. In a new warehouse it runs once."""
+        self.set_clock()
+        for source in self.recipe.sources.values():
+            if source.is_foreign and not source.folder(self.warehouse).exists():
+                columns = ", ".join(f"{name} {kind}" for name, kind in source.types.items())
+                feed = "TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+                self.sql(f"CREATE TABLE {self.table(source)} ({columns}) USING DELTA {feed}")
+        is_new = not self.warehouse.exists()
         self.open()
         if is_new:  # starts the joins: older records would meet the rows of a join's start
             self.app.run()
@@ -59,7 +73,8 @@ class World(OtherUser):
             raise WrongError("; ".join(f"{ref} waits: {reason}" for ref, reason in self.app.plan.waiting))
 
     def close(self) -> None:
-        """Stop the server and the continuous run. Raises the error that stopped the run earlier."""
+        """Reset the clock, stop the server and the continuous run. Raises the error that stopped the run earlier."""
+        self._clock.close()
         self.stop_serving()
         self.stop_continuous_run()
 
@@ -72,52 +87,56 @@ class World(OtherUser):
     # -- running ------------------------------------------------------------------------------------------------------
 
     def run(self, *only: str) -> str | None:
-        """Run all or some shapes until quiet. Returns "refused" during a continuous run, else None.
+        """Run all or some resources until quiet. Returns "refused" during a continuous run, else None.
 
         Raises WrongError if a continuous run does not refuse it.
         """
+        refused = self._run(lambda: self.app.run(only=only))
+        if refused is None:
+            self.quiet = "no" if only else "yes"
+        return refused
+
+    def rebuild(self, ref: str) -> str | None:
+        """Rebuild the state of a resource. Otherwise like ``run``."""
+        return self._run(lambda: self.app.rebuild(ref))
+
+    def _run(self, work: Callable[[], object]) -> str | None:
         if self._must_reopen:
             self.open()
-        refs = [self._ref(name) for name in only]
-        if self.runs_continuously:
-            return self._assert_refused(lambda: self.app.run(only=refs))
-        self.app.run(only=refs)
-        self.quiet = "no" if only else "yes"
-        return None
-
-    def rebuild(self, name: str) -> str | None:
-        """Rebuild the state of a shape. Otherwise like ``run``."""
-        if self._must_reopen:
-            self.open()
-        if self.runs_continuously:
-            return self._assert_refused(lambda: self.app.rebuild(self._ref(name)))
-        self.app.rebuild(self._ref(name))
-        return None
-
-    @property
-    def runs_continuously(self) -> bool:
-        """Whether a continuous run goes on. Raises the error that stopped it."""
-        return self._continuous_run.is_running
-
-    def start_continuous_run(self) -> None:
-        """Start a continuous run, unless one goes on or no shape runs. Raises the error that stopped it."""
-        if not self.runs_continuously and any(shape.runs for shape in self.recipe.shapes):
-            if self._must_reopen:
-                self.open()
-            self._continuous_run.begin(self.app)
-
-    def stop_continuous_run(self) -> None:
-        """Stop the continuous run. Raises the error that stopped it earlier."""
-        self._continuous_run.end()
-
-    def _assert_refused(self, work: Callable[[], object]) -> str:
+        if not self.runs_continuously():
+            work()
+            return None
         with contextlib.suppress(AlreadyRunningError):
             work()
             raise WrongError("what runs already was not refused")
         return "refused"
 
-    def _ref(self, name: str) -> str:
-        return self.recipe.inputs.shapes[name].ref
+    def runs_continuously(self) -> bool:
+        """Whether a continuous run goes on. Raises the error that stopped it."""
+        if self._failures:
+            failure, self._failures = self._failures[0], None
+            raise failure
+        return self._failures is not None
+
+    def start_continuous_run(self) -> None:
+        """Start a continuous run, unless one goes on or no shape runs, and wait until it holds its resources.
+
+        Raises the error that stopped it.
+        """
+        if not self.runs_continuously() and any(shape.runs for shape in self.recipe.shapes.values()):
+            if self._must_reopen:
+                self.open()
+            started = threading.Event()
+            run = running(self.app, listener=lambda _: started.set())
+            self._failures = self._continuous_run.enter_context(run)
+            while self.runs_continuously() and not started.wait(_POLL_SECONDS):
+                pass
+
+    def stop_continuous_run(self) -> None:
+        """Stop the continuous run. Raises the error that stopped it earlier."""
+        self._continuous_run.close()
+        if self.runs_continuously():
+            self._failures = None
 
     # -- serving ------------------------------------------------------------------------------------------------------
 
@@ -131,3 +150,72 @@ class World(OtherUser):
         """Stop the server."""
         self._serving.close()
         self._client = None
+
+    # -- tables of sources --------------------------------------------------------------------------------------------
+
+    def table(self, source: Source) -> str:
+        """The name of the table in SQL."""
+        return f"delta.`{source.folder(self.warehouse)}`"
+
+    def sql(self, statement: str) -> list[dict[str, Any]]:
+        """Run a statement. The rows of its result."""
+        return [row.asDict(recursive=True) for row in self.spark.sql(statement).collect()]
+
+    def rows(self, folder: Path) -> list[dict[str, Any]]:
+        """All rows of a table."""
+        rows: list[dict[str, Any]] = self.spark.read.format("delta").load(str(folder)).toArrow().to_pylist()
+        return rows
+
+    def version(self, source: Source) -> int:
+        """The newest version."""
+        (newest,) = self.sql(f"DESCRIBE HISTORY {self.table(source)} LIMIT 1")
+        return int(newest["version"])
+
+    def oldest(self, source: Source) -> int:
+        """The oldest version that may be restored: the one after the last vacuum or change of columns."""
+        return int(self._notes.get(source.name, 0))
+
+    def vacuum(self, source: Source) -> None:
+        """Remove all files that the newest version does not need."""
+        self.spark.conf.set(_VACUUM_ANYTHING, "false")
+        try:
+            self.sql(f"VACUUM {self.table(source)} RETAIN 0 HOURS")
+        finally:
+            self.spark.conf.unset(_VACUUM_ANYTHING)
+        self.note_version(source)
+
+    def has_feature(self, source: Source, feature: str) -> bool:
+        """Whether the table's protocol names a feature."""
+        (detail,) = self.sql(f"DESCRIBE DETAIL {self.table(source)}")
+        return feature in (detail["tableFeatures"] or ())
+
+    # -- notes for the next process -----------------------------------------------------------------------------------
+
+    def note_version(self, source: Source) -> None:
+        """Note that no version before the newest one may be restored."""
+        self._note(source.name, self.version(source))
+
+    def move_clock(self, seconds: float) -> None:
+        """Move the clock of this process and of those after it: that of Python's ``time`` and ``datetime``.
+
+        The clocks of the JVM, of delta-rs and of Spark's Python workers are not moved.
+        """
+        self._note("clock", self._notes.get("clock", 0) + seconds)
+        self.set_clock()
+
+    def set_clock(self) -> None:
+        """Set the clock ahead by as many seconds as the notes say."""
+        self._clock.close()
+        self._clock.enter_context(time_machine.travel(time.time() + self._notes.get("clock", 0)))
+
+    def _note(self, name: str, value: float) -> None:
+        self._notebook.write_text(json.dumps(self._notes | {name: value}))
+
+    @property
+    def _notes(self) -> dict[str, Any]:
+        notes: dict[str, Any] = json.loads(self._notebook.read_text()) if self._notebook.exists() else {}
+        return notes
+
+    @property
+    def _notebook(self) -> Path:
+        return self.warehouse.parent / "notes.json"

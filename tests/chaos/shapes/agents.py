@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tests.chaos.shapes.shape import SHAPES, Claim, Inputs, Shape
+from tests.chaos.shapes.shape import Claim, Shape, any_shape, function, one_of, shape
 from tests.chaos.shapes.stream_tables import MadeFromTopic, counts_by_group
 from tests.chaos.shapes.table_joins import TableJoin
 from tests.chaos.tables import Tables, Values, canonical, pair, plain, texts
 from tests.chaos.topics import EVERY_TOPIC, Record, lines, topic_records
 
+if TYPE_CHECKING:
+    from tests.chaos.recipe import Recipe
+
 _MIDNIGHT = "T00:00:00"
+_COUNT = """\
+def count(value, counts):
+    if value['g'] is not None:
+        counts[value['g']] = counts.get(value['g'], 0) + 1"""
 
 
-@SHAPES.add
-@dataclass(frozen=True)
+@shape(topic=one_of(*EVERY_TOPIC))
 class CountingAgent(MadeFromTopic):
     """An agent that counts the records of each group in a table of its own."""
 
+    kind = "Agent"
+
+    def spec(self, recipe: Recipe) -> Mapping[str, Any]:
+        tables = [{"name": self.own_tables[0], "paramName": "counts"}]
+        return _agent({"topic": {"name": self.topic}}, {"tables": tables, "map": {"python": _COUNT}})
+
     @property
-    def ref(self) -> str:
-        return f"agent/{self.name}"
-
-    def manifest(self, inputs: Inputs) -> str:
-        return _agent(
-            f"topic: {{name: {self.topic}}}",
-            f"      tables: [{{name: {self.name}-counts, paramName: counts}}]\n"
-            "      map:\n        python: |\n          def count(value, counts):\n"
-            "              if value['g'] is not None:\n"
-            "                  counts[value['g']] = counts.get(value['g'], 0) + 1",
-        )
-
-    def also(self) -> str:
-        return f"kind: KasprTable\nmetadata: {{name: {self.name}-counts, labels: {{kaspr.io/app: chaos}}}}\nspec: {{}}"
+    def own_tables(self) -> Sequence[str]:
+        return [f"{self.name}-counts"]
 
     def values(self, tables: Tables) -> Values:
         return tables.made(f"{self.name}_counts")
@@ -49,86 +49,63 @@ class CountingAgent(MadeFromTopic):
 class _ForwardingAgent(Shape):
     """An agent without tables that sends on each value that it reads, once and in order."""
 
-    @property
-    def ref(self) -> str:
-        return f"agent/{self.name}"
+    kind = "Agent"
 
-    def manifest(self, inputs: Inputs) -> str:
-        operation = "      map: {python: \"def pass_on(value): return {'passed': value}\"}"
-        return _agent(self.input(), operation, f"  output:\n    topics: [{{name: {self.name}-out}}]\n")
+    def spec(self, recipe: Recipe) -> Mapping[str, Any]:
+        output = {"output": {"topics": [{"name": f"{self.name}-out"}]}}
+        return {**_agent(self.input(), {"map": function("{'passed': value}")}), **output}
 
-    def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
+    def claims(self, recipe: Recipe, tables: Tables) -> Iterator[Claim]:
         sent = [record.value["passed"] for record in topic_records(tables, f"{self.name}_out")]
-        yield Claim("topic", _numbered(self.read(inputs, tables)), _numbered(sent))
+        yield Claim("topic", _numbered(self.read(tables)), _numbered(sent))
 
-    def input(self) -> str:
-        """Its input, as YAML in one line."""
-        raise NotImplementedError
+    @abstractmethod
+    def input(self) -> Mapping[str, Any]:
+        """Its input in the manifest."""
 
-    def read(self, inputs: Inputs, tables: Tables) -> list[Any]:
+    @abstractmethod
+    def read(self, tables: Tables) -> list[Any]:
         """The values of its input, in order."""
-        raise NotImplementedError
 
 
-@SHAPES.add
+@shape(topic=one_of(*EVERY_TOPIC))
 @dataclass(frozen=True)
 class CopyingAgent(_ForwardingAgent):
     """An agent that reads a topic. Its output topic is bound to files."""
 
     topic: str
 
-    @property
-    def reads(self) -> Sequence[str]:
-        return []
+    def bindings(self, warehouse: Path) -> Mapping[str, Any]:
+        return {f"{self.name}-out": {"files": {"path": str(self._files(warehouse)), "format": "json"}}}
 
-    @property
-    def topics(self) -> Sequence[str]:
-        return [self.topic]
+    def input(self) -> Mapping[str, Any]:
+        return {"topic": {"name": self.topic}}
 
-    @classmethod
-    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> CopyingAgent:
-        return cls(name, dice.choice(EVERY_TOPIC))
-
-    def binding(self, others: Path) -> str:
-        return f"{self.name}-out: {{files: {{path: {others / self.name}, format: json}}}}"
-
-    def input(self) -> str:
-        return f"topic: {{name: {self.topic}}}"
-
-    def read(self, inputs: Inputs, tables: Tables) -> list[Any]:
+    def read(self, tables: Tables) -> list[Any]:
         return [record.value for record in topic_records(tables, self.topic)]
 
-    def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
+    def claims(self, recipe: Recipe, tables: Tables) -> Iterator[Claim]:
         """Also: each record is exactly one line of the files."""
-        yield from super().claims(inputs, tables)
-        folder = tables.warehouse.parent / "others" / self.name
-        written = [line["value"]["passed"] for line in lines(folder, "batch=*/part-*")]
-        read = self.read(inputs, tables)
-        yield Claim(
-            "files", _numbered(sorted(read, key=canonical)), _numbered(sorted(written, key=canonical)), prompt=False
-        )
+        yield from super().claims(recipe, tables)
+        written = [line["value"]["passed"] for line in lines(self._files(tables.warehouse), "batch=*/part-*")]
+        read, found = (_numbered(sorted(values, key=canonical)) for values in (self.read(tables), written))
+        yield Claim("files", read, found, prompt=False)
+
+    def _files(self, warehouse: Path) -> Path:
+        return warehouse.parent / "others" / self.name
 
 
-@SHAPES.add
+@shape(join=any_shape(lambda one: isinstance(one, TableJoin)))
 @dataclass(frozen=True)
 class ChannelAgent(_ForwardingAgent):
     """An agent that reads the channel of a join of tables."""
 
     join: str
 
-    @property
-    def reads(self) -> Sequence[str]:
-        return [self.join]
+    def input(self) -> Mapping[str, Any]:
+        return {"channel": {"name": f"{self.join}-channel"}}
 
-    @classmethod
-    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> ChannelAgent | None:
-        joins = [shape.name for shape in inputs.shapes.values() if isinstance(shape, TableJoin)]
-        return cls(name, dice.choice(joins)) if joins else None
-
-    def input(self) -> str:
-        return f"channel: {{name: {self.join}-channel}}"
-
-    def read(self, inputs: Inputs, tables: Tables) -> list[Any]:
+    def read(self, tables: Tables) -> list[Any]:
         rows = tables.appended(f"channel__{self.join}_channel")
         return [pair(row) for row in rows if row["kind"] == "value"]
 
@@ -139,8 +116,8 @@ def _numbered(values: Sequence[Any]) -> dict[str, str]:
     return {number: value.replace(_MIDNIGHT, "") for number, value in numbered.items()}
 
 
-def _agent(input_: str, operation: str, output: str = "") -> str:
-    return (
-        f"kind: KasprAgent\nspec:\n  input: {{{input_}}}\n{output}"
-        f"  processors:\n    pipeline: [work]\n    operations:\n    - name: work\n{operation}"
-    )
+def _agent(source: Mapping[str, Any], operation: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "input": source,
+        "processors": {"pipeline": ["work"], "operations": [{"name": "work", **operation}]},
+    }

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import random
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from tests.chaos.shapes.shape import SHAPES, Claim, Inputs, Shape, evaluated
+from tests.chaos.shapes.shape import Claim, Shape, any_with_fields, evaluated, function, shape
 from tests.chaos.tables import Tables, Values, canonical, key_text, plain, texts
 from tests.properties import naive_join
+
+if TYPE_CHECKING:
+    from tests.chaos.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -19,88 +22,59 @@ class Aggregate(Shape):
 
     origin: str
 
+    kind = "Table"
     can_rebuild = True
     is_plain_table = True
 
-    @property
-    def reads(self) -> Sequence[str]:
-        return [self.origin]
+    def spec(self, recipe: Recipe) -> Mapping[str, Any]:
+        kind = "table" if self.origin in recipe.sources else recipe.shapes[self.origin].kind.lower()
+        operation = self.operation(recipe.fields(self.origin, "value"))
+        return {"from": {kind: self.origin}, "groupBy": function(self._group(recipe)), **operation}
 
-    @property
-    def ref(self) -> str:
-        return f"table/{self.name}"
-
-    @classmethod
-    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> Aggregate:
-        return cls(name, dice.choice(inputs.has_fields()))
-
-    def manifest(self, inputs: Inputs) -> str:
-        kind = "table" if self.origin in inputs.sources else inputs.shapes[self.origin].ref.partition("/")[0]
-        return (
-            f"kind: KasprTable\nspec:\n  name: {self.name}\n  from: {{{kind}: {self.origin}}}\n"
-            f"  groupBy:\n    python: |\n      def group(value):\n          return {self._group(inputs)}\n"
-            f"{self.operation(inputs.fields(self.origin, 'value'))}"
-        )
-
-    def values(self, tables: Tables) -> Values:
-        return tables.made(self.name)
-
-    def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
+    def claims(self, recipe: Recipe, tables: Tables) -> Iterator[Claim]:
         """Totals and folded change feed. Totals of 0 are not compared: a group without rows keeps the total 0."""
         expected: Counter[str] = Counter()
-        for value in inputs.values(self.origin, tables).values():
-            group = evaluated(self._group(inputs), value)
+        for value in recipe.values(self.origin, tables).values():
+            group = evaluated(self._group(recipe), value)
             if group is not None:
-                expected[key_text(group)] += self.amount(evaluated(inputs.fields(self.origin, "value"), value))
+                expected[key_text(group)] += self.amount(evaluated(recipe.fields(self.origin, "value"), value))
+        found = texts(self.values(tables))
         wanted = {group: str(total) for group, total in expected.items() if total}
-        found = texts(tables.made(self.name))
-        yield Claim("groups", wanted, _some(found))
+        yield Claim("groups", wanted, {group: total for group, total in found.items() if total != "0"})
         feed = [{**row, "left": canonical(plain(row["value"])), "right": None} for row in tables.feed(self.name)]
         folded = {key: left for key, (left, _) in naive_join.replayed(feed).items()}
         yield Claim("feed of a made table", found, folded)
 
     @abstractmethod
-    def operation(self, fields: str) -> str:
-        """The YAML of the aggregation."""
+    def operation(self, fields: str) -> Mapping[str, Any]:
+        """The aggregation in the manifest."""
 
     @abstractmethod
     def amount(self, fields: Values) -> int:
         """The amount that a row adds to its group."""
 
-    def _group(self, inputs: Inputs) -> str:
-        return f"{inputs.fields(self.origin, 'value')}.get('g')"
+    def _group(self, recipe: Recipe) -> str:
+        return f"{recipe.fields(self.origin, 'value')}.get('g')"
 
 
-@SHAPES.add
-@dataclass(frozen=True)
+@shape(origin=any_with_fields)
 class Count(Aggregate):
     """The number of rows of each group."""
 
-    def operation(self, fields: str) -> str:
-        return "  count: {}"
+    def operation(self, fields: str) -> Mapping[str, Any]:
+        return {"count": {}}
 
     def amount(self, fields: Values) -> int:
         return 1
 
 
-@SHAPES.add
-@dataclass(frozen=True)
+@shape(origin=any_with_fields)
 class Sum(Aggregate):
     """The sum of ``n`` over the rows of each group."""
 
-    def operation(self, fields: str) -> str:
-        return (
-            "  aggregate:\n"
-            '    initializer: {python: "def nothing(): return 0"}\n'
-            f"    adder:\n      python: |\n        def add(total, value):\n            return total + {fields}['n']\n"
-            f"    subtractor:\n      python: |\n        def subtract(total, value):\n"
-            f"            return total - {fields}['n']"
-        )
+    def operation(self, fields: str) -> Mapping[str, Any]:
+        add, subtract = (function(f"total {sign} {fields}['n']", "total, value") for sign in "+-")
+        return {"aggregate": {"initializer": function("0", ""), "adder": add, "subtractor": subtract}}
 
     def amount(self, fields: Values) -> int:
-        amount: int = fields["n"]
-        return amount
-
-
-def _some(found: dict[str, str]) -> dict[str, str]:
-    return {group: total for group, total in found.items() if total != "0"}
+        return int(fields["n"])

@@ -1,17 +1,38 @@
-"""The base class of the shapes, their inputs and their claims."""
+"""The base class of the shapes, their registration and their claims."""
 
 from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
-from tests.chaos.registry import Registry
-from tests.chaos.sources import Source
 from tests.chaos.tables import Tables, Values
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from tests.chaos.recipe import Recipe
+
+    Draw = Callable[[random.Random, Recipe], Any]
+
+Class = TypeVar("Class", bound="type[Shape]")
+
+SHAPES: dict[str, type[Shape]] = {}
+"""The classes of shapes by name."""
+
+
+def shape(*, weight: int = 1, **draws: Draw) -> Callable[[Class], Class]:
+    """Register a class. ``draws`` has a function for each of its fields but the name, which draws its value."""
+
+    def registered(one: Class) -> Class:
+        one.weight, one.draws = weight, draws
+        SHAPES[one.__name__] = one
+        return one
+
+    return registered
 
 
 class Claim(NamedTuple):
@@ -26,93 +47,97 @@ class Claim(NamedTuple):
     prompt: bool = True
 
 
-class Inputs(NamedTuple):
-    """The inputs that a shape may have: sources and earlier shapes, by name."""
-
-    sources: Mapping[str, Source]
-    shapes: Mapping[str, Shape]
-
-    def fields(self, name: str, value: str) -> str:
-        """A Python expression for a row with the fields ``fk``, ``n`` and ``g``, taken from a value of a table.
-
-        ``value`` is an expression for this value: such a row itself, or a pair whose sides contain one.
-        """
-        return value if name in self.sources else self.shapes[name].fields(self, value)
-
-    def values(self, name: str, tables: Tables) -> Values:
-        """The current rows of a table."""
-        if name in self.sources:
-            return tables.live(self.sources[name])
-        return self.shapes[name].values(tables)
-
-    def has_fields(self) -> list[str]:
-        """The tables whose values contain a row with these fields."""
-        return [*self.sources, *(name for name, shape in self.shapes.items() if shape.has_fields)]
-
-
 @dataclass(frozen=True)
 class Shape(ABC):
-    """A resource. ``reads`` names its input tables, ``topics`` the topics that it reads or posts to.
+    """A resource. Its ``kind`` is that of its manifest without ``Kaspr``.
 
-    ``has_fields``: the values of its table contain a row with the fields of a source (``Inputs.fields``).
-    ``can_rebuild``: its state can be rebuilt. ``runs``: a run includes it (not web views). ``is_plain_table``: it is a
-    table of keys and values.
+    ``has_fields``: the values of its table contain a row with the fields of a source (``Recipe.fields``).
+    ``can_rebuild``: its state can be rebuilt. ``is_plain_table``: it is a table of keys and values.
     """
 
     name: str
 
+    weight: ClassVar[int]
+    draws: ClassVar[Mapping[str, Draw]]
+    kind: ClassVar[str]
     has_fields: ClassVar[bool] = False
     can_rebuild: ClassVar[bool] = False
-    runs: ClassVar[bool] = True
     is_plain_table: ClassVar[bool] = False
-    weight: ClassVar[int] = 1
+
+    @classmethod
+    def draw(cls, dice: random.Random, name: str, recipe: Recipe) -> Self:
+        """A random shape of an application that has some shapes already. Raises IndexError if no input fits."""
+        return cls(name, **{field: draw(dice, recipe) for field, draw in cls.draws.items()})
 
     @property
-    @abstractmethod
     def reads(self) -> Sequence[str]:
-        """The names of its input tables."""
+        """The names of its input tables: the values of the fields for them."""
+        return [value for field, value in vars(self).items() if field in {"left", "right", "origin", "join", "table"}]
 
     @property
     def topics(self) -> Sequence[str]:
-        """The names of its topics."""
-        return ()
+        """The names of the topics that it reads or posts to."""
+        return [value for field, value in vars(self).items() if field == "topic"]
 
     @property
-    @abstractmethod
     def ref(self) -> str:
         """The resource as ``kind/name``."""
+        return f"{self.kind.lower()}/{self.name}"
 
-    @classmethod
-    @abstractmethod
-    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> Shape | None:
-        """A random shape over some of the inputs; None if no input fits."""
-
-    @abstractmethod
-    def manifest(self, inputs: Inputs) -> str:
-        """The YAML document without its metadata: kind and spec."""
-
-    def also(self) -> str | None:
-        """Another YAML document that it needs, with metadata; None if it needs none."""
-        return None
-
-    def binding(self, others: Path) -> str | None:
-        """The binding of its topic in ``spec.topics``, as YAML in one line, or None. ``others``: a folder for files."""
-        return None
+    @property
+    def runs(self) -> bool:
+        """Whether a run includes it."""
+        return self.kind != "WebView"
 
     @abstractmethod
-    def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
+    def spec(self, recipe: Recipe) -> Mapping[str, Any]:
+        """The spec of its manifest."""
+
+    @property
+    def own_tables(self) -> Sequence[str]:
+        """The names of tables that it writes by itself."""
+        return ()
+
+    def bindings(self, warehouse: Path) -> Mapping[str, Any]:
+        """The bindings of its topics in ``spec.topics``."""
+        return {}
+
+    @abstractmethod
+    def claims(self, recipe: Recipe, tables: Tables) -> Iterator[Claim]:
         """The claims to check at a quiet point."""
 
-    def fields(self, inputs: Inputs, value: str) -> str:
-        """See ``Inputs.fields``. Raises TypeError if its values have no such fields."""
+    def fields(self, recipe: Recipe, value: str) -> str:
+        """See ``Recipe.fields``. Raises TypeError if its values have no such fields."""
         raise TypeError(self.name)
 
     def values(self, tables: Tables) -> Values:
-        """The current rows of its table. Raises TypeError if it has no table."""
-        raise TypeError(self.name)
+        """The current rows of its table."""
+        return tables.made(self.name)
 
 
-SHAPES: Registry[Shape] = Registry("shape", {})
+def one_of(*values: str) -> Draw:
+    """Draws one of these values."""
+    return lambda dice, _: dice.choice(values)
+
+
+def any_source(dice: random.Random, recipe: Recipe) -> str:
+    """The name of a source."""
+    return dice.choice(list(recipe.sources))
+
+
+def any_with_fields(dice: random.Random, recipe: Recipe) -> str:
+    """The name of a table whose values contain a row with fields."""
+    return dice.choice(recipe.with_fields())
+
+
+def any_shape(fits: Callable[[Shape], bool]) -> Draw:
+    """Draws the name of a shape that fits."""
+    return lambda dice, recipe: dice.choice([name for name, one in recipe.shapes.items() if fits(one)])
+
+
+def function(value: str, name: str = "value") -> dict[str, str]:
+    """A Python function in a manifest: its result, and the names of its parameters."""
+    return {"python": f"def work({name}):\n    return {value}"}
 
 
 def evaluated(expression: str, value: Any) -> Any:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import random
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tests.chaos.shapes.shape import SHAPES, Claim, Inputs, Shape
+from tests.chaos.shapes.shape import Claim, Shape, function, one_of, shape
 from tests.chaos.tables import Tables, Values, key_text, plain, texts
 from tests.chaos.topics import EVERY_TOPIC, TOPICS, Record, topic_records
+
+if TYPE_CHECKING:
+    from tests.chaos.recipe import Recipe
 
 _WINDOW = 10
 
@@ -22,81 +24,61 @@ class MadeFromTopic(Shape):
 
     topic: str
 
-    @property
-    def reads(self) -> Sequence[str]:
-        return []
+    kind = "Table"
 
-    @property
-    def topics(self) -> Sequence[str]:
-        return [self.topic]
+    def spec(self, recipe: Recipe) -> Mapping[str, Any]:
+        return {"from": {"topic": self.topic}, **self.operation()}
 
-    @property
-    def ref(self) -> str:
-        return f"table/{self.name}"
-
-    @classmethod
-    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> MadeFromTopic:
-        return cls(name, dice.choice(EVERY_TOPIC))
-
-    def values(self, tables: Tables) -> Values:
-        return tables.made(self.name)
-
-    def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
+    def claims(self, recipe: Recipe, tables: Tables) -> Iterator[Claim]:
         yield Claim("rows", texts(self.made(topic_records(tables, self.topic))), texts(self.values(tables)))
+
+    def operation(self) -> Mapping[str, Any]:
+        """The aggregation in the manifest."""
+        raise NotImplementedError
 
     @abstractmethod
     def made(self, records: Sequence[Record]) -> Values:
         """The expected rows of the table."""
 
 
-@SHAPES.add
-@dataclass(frozen=True)
+@shape(topic=one_of(*EVERY_TOPIC))
 class LastOfStream(MadeFromTopic):
     """The last record of each key, as a table."""
 
     is_plain_table = True
-
     has_fields = True
 
-    def manifest(self, inputs: Inputs) -> str:
-        return f"kind: KasprTable\nspec:\n  name: {self.name}\n  from: {{topic: {self.topic}}}\n  toTable: {{}}"
+    def operation(self) -> Mapping[str, Any]:
+        return {"toTable": {}}
 
-    def fields(self, inputs: Inputs, value: str) -> str:
+    def fields(self, recipe: Recipe, value: str) -> str:
         return value
 
     def made(self, records: Sequence[Record]) -> Values:
         return {record.key: plain(record.value) for record in records if record.key is not None}
 
 
-@SHAPES.add
-@dataclass(frozen=True)
+@shape(topic=one_of(*EVERY_TOPIC))
 class CountOfStream(MadeFromTopic):
     """The number of records of each group."""
 
     is_plain_table = True
 
-    def manifest(self, inputs: Inputs) -> str:
-        return (
-            f"kind: KasprTable\nspec:\n  name: {self.name}\n  from: {{topic: {self.topic}}}\n"
-            "  groupBy: {python: \"def group(value): return value['g']\"}\n  count: {}"
-        )
+    def operation(self) -> Mapping[str, Any]:
+        return {"groupBy": function("value['g']"), "count": {}}
 
     def made(self, records: Sequence[Record]) -> Values:
         return counts_by_group(records)  # records without a key count too: a function gives the group
 
 
-@SHAPES.add
-@dataclass(frozen=True)
+@shape(topic=one_of(*EVERY_TOPIC))
 class GreatestOfStream(MadeFromTopic):
     """The record with the greatest ``n`` of each key; of several such records the first."""
 
     is_plain_table = True
 
-    def manifest(self, inputs: Inputs) -> str:
-        return (
-            f"kind: KasprTable\nspec:\n  name: {self.name}\n  from: {{topic: {self.topic}}}\n"
-            "  reduce: {python: \"def greater(a, b): return max(a, b, key=lambda v: v['n'])\"}"
-        )
+    def operation(self) -> Mapping[str, Any]:
+        return {"reduce": function("max(a, b, key=lambda v: v['n'])", "a, b")}
 
     def made(self, records: Sequence[Record]) -> Values:
         made: dict[str, Any] = {}
@@ -106,20 +88,12 @@ class GreatestOfStream(MadeFromTopic):
         return made
 
 
-@SHAPES.add
-@dataclass(frozen=True)
+@shape(topic=one_of(*TOPICS))
 class CountInWindows(MadeFromTopic):
     """The number of records of each key in each window."""
 
-    @classmethod
-    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> CountInWindows:
-        return cls(name, dice.choice(TOPICS))
-
-    def manifest(self, inputs: Inputs) -> str:
-        return (
-            f"kind: KasprTable\nspec:\n  name: {self.name}\n  from: {{topic: {self.topic}}}\n  count: {{}}\n"
-            f"  window: {{tumbling: {{size: {_WINDOW}s}}, grace: 10000h}}"
-        )
+    def operation(self) -> Mapping[str, Any]:
+        return {"count": {}, "window": {"tumbling": {"size": f"{_WINDOW}s"}, "grace": "10000h"}}
 
     def values(self, tables: Tables) -> Values:
         rows = tables.rows(self.name)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import random
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from tests.chaos.shapes.shape import SHAPES, Claim, Inputs, Shape
+from tests.chaos.shapes.shape import Claim, Shape, any_source, function, one_of, shape
 from tests.chaos.tables import Stored, Tables, Values, canonical, key_text, pair, plain
 from tests.chaos.topics import POSTED, TOPICS, Record, topic_records
 
-SIDES = ("left", "right")
+if TYPE_CHECKING:
+    from tests.chaos.recipe import Recipe
+
 _WINDOW = 10
 # Longer than any history, so that no record is late.
 _GRACE = "10000h"
+_any_topic = one_of(*TOPICS, POSTED)
 
 
 @dataclass(frozen=True)
@@ -26,78 +27,60 @@ class StreamJoin(Shape):
 
     topic: str
 
-    @property
-    def ref(self) -> str:
-        return f"join/{self.name}"
-
-    @property
-    def topics(self) -> Sequence[str]:
-        return [self.topic]
+    kind = "Join"
 
     def emitted(self, tables: Tables) -> Stored:
         """Its emissions, in order."""
         return [row for row in tables.appended(f"channel__{self.name}_channel") if row["kind"] == "value"]
 
-    def pairs(self, tables: Tables) -> Counter[str]:
-        """The number of times that each pair was emitted."""
-        return Counter(canonical(pair(row)) for row in self.emitted(tables))
+
+@dataclass(frozen=True)
+class StreamAndTable(StreamJoin):
+    """A join of records with rows of a table."""
+
+    right: str
+
+    def spec(self, recipe: Recipe) -> Mapping[str, Any]:
+        return {"leftStream": {"topic": self.topic}, "rightTable": self.right, **self.condition()}
+
+    @abstractmethod
+    def condition(self) -> Mapping[str, Any]:
+        """The fields of the manifest that say which rows are joined, and how."""
 
 
 @dataclass(frozen=True)
-class JoinAtArrival(StreamJoin):
+class JoinAtArrival(StreamAndTable):
     """A join in which each record meets rows of a table as they are when it arrives.
 
     The step that produces the records reads these rows (``joined_rows``), and notes them.
     """
 
-    right: str
-
-    @property
-    def reads(self) -> Sequence[str]:
-        return [self.right]
-
     @abstractmethod
     def joined_rows(self, record: Record, rows: Values) -> list[Any]:
         """The rows that a record is joined with; None stands for null."""
 
-    def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
+    def claims(self, recipe: Recipe, tables: Tables) -> Iterator[Claim]:
         """The channel has the noted pairs of each record. Records whose note is not ``sure`` are not checked."""
         noted = {note["id"]: note for note in tables.noted(self.name)}
-        expected: Counter[str] = Counter()
-        found: Counter[str] = Counter()
-        for record in topic_records(tables, self.topic):
-            note = noted[record.value["id"]]
-            if note["sure"]:
-                expected.update(canonical(one) for one in note["pairs"])
-        for row in self.emitted(tables):
-            one = pair(row)
-            if noted[one["left"]["id"]]["sure"]:
-                found[canonical(one)] += 1
+        sure = {one for one, note in noted.items() if note["sure"]}
+        notes = [noted[record.value["id"]] for record in topic_records(tables, self.topic)]
+        expected = Counter(canonical(one) for note in notes if note["sure"] for one in note["pairs"])
+        pairs = [pair(row) for row in self.emitted(tables)]
+        found = Counter(canonical(one) for one in pairs if one["left"]["id"] in sure or one["left"]["id"] not in noted)
         yield Claim("channel", _counted(expected), _counted(found))
 
 
-@SHAPES.add
+@shape(weight=2, topic=_any_topic, right=any_source, type=one_of("inner", "left"), by=one_of("key", "function"))
 @dataclass(frozen=True)
 class StreamTableJoin(JoinAtArrival):
     """Each record meets the row of its key, or of its foreign key."""
 
-    type: Literal["inner", "left"]
-    by: Literal["key", "function"]
+    type: str
+    by: str
 
-    weight = 2
-
-    @classmethod
-    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> StreamTableJoin:
-        how: Literal["inner", "left"] = dice.choice(["inner", "left"])
-        by: Literal["key", "function"] = dice.choice(["key", "function"])
-        return cls(name, dice.choice([*TOPICS, POSTED]), dice.choice(list(inputs.sources)), how, by)
-
-    def manifest(self, inputs: Inputs) -> str:
-        by = "  on: key" if self.by == "key" else "  extractor: {python: \"def points_at(value): return value['fk']\"}"
-        return (
-            f"kind: KasprJoin\nspec:\n  leftStream: {{topic: {self.topic}}}\n  rightTable: {self.right}\n"
-            f"  type: {self.type}\n{by}"
-        )
+    def condition(self) -> Mapping[str, Any]:
+        by = {"on": "key"} if self.by == "key" else {"extractor": function("value['fk']")}
+        return {"type": self.type, **by}
 
     def joined_rows(self, record: Record, rows: Values) -> list[Any]:
         fk = record.value["fk"]
@@ -106,30 +89,16 @@ class StreamTableJoin(JoinAtArrival):
         return [] if row is None and self.type == "inner" else [row]
 
 
-@SHAPES.add
-@dataclass(frozen=True)
-class PendingJoin(StreamJoin):
+@shape(topic=_any_topic, right=any_source)
+class PendingJoin(StreamAndTable):
     """Each record waits for the row of its key. The joined row is not checked: it may have changed since then."""
 
-    right: str
+    def condition(self) -> Mapping[str, Any]:
+        return {"type": "inner", "on": "key", "pending": {"ttl": _GRACE}}
 
-    @property
-    def reads(self) -> Sequence[str]:
-        return [self.right]
-
-    @classmethod
-    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> PendingJoin:
-        return cls(name, dice.choice([*TOPICS, POSTED]), dice.choice(list(inputs.sources)))
-
-    def manifest(self, inputs: Inputs) -> str:
-        return (
-            f"kind: KasprJoin\nspec:\n  leftStream: {{topic: {self.topic}}}\n  rightTable: {self.right}\n"
-            f"  type: inner\n  on: key\n  pending: {{ttl: {_GRACE}}}"
-        )
-
-    def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
+    def claims(self, recipe: Recipe, tables: Tables) -> Iterator[Claim]:
         """A record whose row exists was emitted, no record was emitted twice, and records without emission wait."""
-        rows = inputs.values(self.right, tables)
+        rows = recipe.values(self.right, tables)
         keys = {str(one.value["id"]): one.key for one in topic_records(tables, self.topic) if one.key is not None}
         times = Counter(str(pair(row)["left"]["id"]) for row in self.emitted(tables))
         due = {one for one, key in keys.items() if key in rows}
@@ -139,20 +108,12 @@ class PendingJoin(StreamJoin):
         yield Claim("waiting", wait, dict.fromkeys(waiting, "waits"))
 
 
-@SHAPES.add
-@dataclass(frozen=True)
+@shape(topic=_any_topic, right=any_source)
 class RightForeignKeyJoin(JoinAtArrival):
     """Each record meets all rows that refer to its key."""
 
-    @classmethod
-    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> RightForeignKeyJoin:
-        return cls(name, dice.choice([*TOPICS, POSTED]), dice.choice(list(inputs.sources)))
-
-    def manifest(self, inputs: Inputs) -> str:
-        return (
-            f"kind: KasprJoin\nspec:\n  leftStream: {{topic: {self.topic}}}\n  rightTable: {self.right}\n  type: left\n"
-            "  rightExtractor: {python: \"def refers_to(value): return value.get('fk')\"}"
-        )
+    def condition(self) -> Mapping[str, Any]:
+        return {"type": "left", "rightExtractor": function("value.get('fk')")}
 
     def joined_rows(self, record: Record, rows: Values) -> list[Any]:
         def refers(row: Any) -> bool:
@@ -161,7 +122,7 @@ class RightForeignKeyJoin(JoinAtArrival):
         return [row for row in rows.values() if refers(row)] or [None]
 
 
-@SHAPES.add
+@shape(topic=one_of(*TOPICS), type=one_of("inner", "left", "outer"))
 @dataclass(frozen=True)
 class StreamStreamJoin(StreamJoin):
     """Records of two streams with equal keys and times near each other.
@@ -170,34 +131,23 @@ class StreamStreamJoin(StreamJoin):
     when it is read is emitted unmatched at once, without regard to grace.
     """
 
-    other: str
-    type: Literal["inner", "left", "outer"] = "inner"
-
-    @property
-    def reads(self) -> Sequence[str]:
-        return []
+    type: str
 
     @property
     def topics(self) -> Sequence[str]:
-        return [self.topic, self.other]
+        return TOPICS if self.topic == TOPICS[0] else TOPICS[::-1]
 
-    @classmethod
-    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> StreamStreamJoin:
-        topic, other = dice.sample(TOPICS, 2)
-        how: Literal["inner", "left", "outer"] = dice.choice(["inner", "left", "outer"])
-        return cls(name, topic, other, how)
+    def spec(self, recipe: Recipe) -> Mapping[str, Any]:
+        left, right = ({"topic": topic} for topic in self.topics)
+        window = {"before": f"{_WINDOW}s", "after": f"{_WINDOW}s", "grace": _GRACE}
+        return {"leftStream": left, "rightStream": right, "type": self.type, "on": "key", "window": window}
 
-    def manifest(self, inputs: Inputs) -> str:
-        return (
-            f"kind: KasprJoin\nspec:\n  leftStream: {{topic: {self.topic}}}\n  rightStream: {{topic: {self.other}}}\n"
-            f"  type: {self.type}\n  on: key\n  window: {{before: {_WINDOW}s, after: {_WINDOW}s, grace: {_GRACE}}}"
-        )
-
-    def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
+    def claims(self, recipe: Recipe, tables: Tables) -> Iterator[Claim]:
         lefts, rights = (topic_records(tables, topic) for topic in self.topics)
         expected = Counter(canonical(paired(left.value, right.value)) for left, right in _near(lefts, rights))
-        pairs = Counter({one: times for one, times in self.pairs(tables).items() if len(json.loads(one)) == len(SIDES)})
-        yield Claim("channel", _counted(expected), _counted(pairs))
+        pairs = [pair(row) for row in self.emitted(tables)]
+        matched = Counter(canonical(one) for one in pairs if one.keys() == {"left", "right"})
+        yield Claim("channel", _counted(expected), _counted(matched))
 
 
 def _near(lefts: Iterable[Record], rights: Sequence[Record]) -> Iterator[tuple[Record, Record]]:

@@ -3,111 +3,73 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tests.chaos.shapes.shape import SHAPES, Claim, Inputs, Shape
+from tests.chaos.shapes.shape import Claim, Shape, function, shape
 from tests.chaos.tables import Tables, Values, key_text, plain
 from tests.chaos.topics import POSTED, topic_records
 
+if TYPE_CHECKING:
+    from tests.chaos.recipe import Recipe
 
-@dataclass(frozen=True)
-class View(Shape):
-    """A web view. It is served, and no run includes it."""
-
-    runs = False
-
-    @property
-    def ref(self) -> str:
-        return f"webview/{self.name}"
+_EACH = """\
+async def each(request):
+    for record in await request.json():
+        yield record"""
 
 
-@SHAPES.add
-@dataclass(frozen=True)
-class PostingView(View):
+@shape()
+class PostingView(Shape):
     """A web view that puts the posted records on its topic before it answers."""
 
-    @property
-    def reads(self) -> Sequence[str]:
-        return []
+    kind = "WebView"
 
     @property
     def topics(self) -> Sequence[str]:
         return [POSTED]
 
-    @classmethod
-    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> PostingView:
-        return cls(name)
+    def spec(self, recipe: Recipe) -> Mapping[str, Any]:
+        key, value = (function(f"record['{name}']", "record") for name in ("key", "value"))
+        send = {"name": POSTED, "keySelector": key, "valueSelector": value}
+        operations = [{"name": "each", "map": {"python": _EACH}}, {"name": "send", "topicSend": send}]
+        return _view(self.name, "POST", operations)
 
-    def manifest(self, inputs: Inputs) -> str:
-        return f"""\
-kind: KasprWebView
-spec:
-  name: {self.name}
-  request: {{method: POST, path: /{self.name}}}
-  processors:
-    pipeline: [each, send]
-    operations:
-    - name: each
-      map:
-        python: |
-          async def each(request):
-              for record in await request.json():
-                  yield record
-    - name: send
-      topicSend:
-        name: {POSTED}
-        keySelector: {{python: "def key(record): return record['key']"}}
-        valueSelector: {{python: "def value(record): return record['value']"}}"""
-
-    def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
+    def claims(self, recipe: Recipe, tables: Tables) -> Iterator[Claim]:
         """No record is on the topic twice."""
         ids = [record.value["id"] for record in topic_records(tables, POSTED)]
         yield Claim("records of the topic", {"count": str(len(set(ids)))}, {"count": str(len(ids))})
 
 
-@SHAPES.add
+def _any_plain_table(dice: random.Random, recipe: Recipe) -> str:
+    made = [name for name, shape in recipe.shapes.items() if shape.is_plain_table]
+    return dice.choice([*recipe.sources, *made])
+
+
+@shape(table=_any_plain_table)
 @dataclass(frozen=True)
-class ReadingView(View):
+class ReadingView(Shape):
     """A web view of all rows of a table, each with the value that a look-up of its key returns."""
 
     table: str
 
-    @property
-    def reads(self) -> Sequence[str]:
-        return [self.table]
+    kind = "WebView"
 
-    @classmethod
-    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> ReadingView:
-        made = [shape.name for shape in inputs.shapes.values() if shape.is_plain_table]
-        return cls(name, dice.choice([*inputs.sources, *made]))
+    def spec(self, recipe: Recipe) -> Mapping[str, Any]:
+        rows = function("[[key, value, rows.get(key)] for key, value in rows.items()]", "request, rows")
+        tables = [{"name": self.table, "paramName": "rows"}]
+        return _view(self.name, "GET", [{"name": "show", "tables": tables, "map": rows}])
 
-    def manifest(self, inputs: Inputs) -> str:
-        return f"""\
-kind: KasprWebView
-spec:
-  name: {self.name}
-  request: {{method: GET, path: /{self.name}}}
-  processors:
-    pipeline: [show]
-    operations:
-    - name: show
-      tables: [{{name: {self.table}, paramName: rows}}]
-      map:
-        python: |
-          def show(request, rows):
-              return [[key, value, rows.get(key)] for key, value in rows.items()]"""
-
-    def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
+    def claims(self, recipe: Recipe, tables: Tables) -> Iterator[Claim]:
         yield from ()
 
-    def shown(self, inputs: Inputs, answer: list[Any]) -> Values:
+    def shown(self, recipe: Recipe, answer: list[Any]) -> Values:
         """The rows of an answer. If the look-up of a key returned another value, the row has both values.
 
         In the answer, a DECIMAL key is text.
         """
-        source = inputs.sources.get(self.table)
+        source = recipe.sources.get(self.table)
         is_number = source is not None and source.keys == "number"
 
         def row(value: Any) -> Any:
@@ -118,3 +80,10 @@ spec:
             key_text(int(key) if is_number else key): row(value) if value == alone else [row(value), row(alone)]
             for key, value, alone in answer
         }
+
+
+def _view(name: str, method: str, operations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "request": {"method": method, "path": f"/{name}"},
+        "processors": {"pipeline": [operation["name"] for operation in operations], "operations": operations},
+    }

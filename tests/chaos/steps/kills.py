@@ -5,94 +5,61 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import random
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kaspr_delta import ResourceFailedError
-from tests.chaos.steps.step import STEPS, Step
+from tests.chaos.shapes.shape import one_of
+from tests.chaos.steps.step import action
 from tests.spark.dying import die, watched_writes
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from tests.chaos.recipe import Recipe
     from tests.chaos.world import World
 
 # Seconds to wait for the write at which a continuous run dies.
 _WATCH_SECONDS = 5.0
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class KilledAtWrite(Step):
+@action(
+    deadly=True,
+    write=lambda dice, recipe: dice.randint(1, 4 * len(recipe.shapes)),
+    moment=one_of("before", "after"),
+)
+def die_at_write(world: World, write: int, moment: str) -> str:
     """The process dies before or after one of the writes of a run. It survives a run with fewer writes."""
+    numbers = itertools.count(1)
 
-    write: int
-    moment: Literal["before", "after"]
+    def watch(_: tuple[Any, ...], when: str) -> None:
+        if when == moment and next(numbers) == write:
+            die()
 
-    deadly = True
-
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Self:
-        return cls(dice.randint(1, 4 * len(recipe.shapes)), dice.choice(["before", "after"]))
-
-    def do(self, world: World) -> str:
-        numbers = {"before": itertools.count(1), "after": itertools.count(1)}
-
-        def watch(_: tuple[Any, ...], moment: str) -> None:
-            if next(numbers[moment]) == self.write and moment == self.moment:
-                die()
-
-        with watched_writes(watch):
-            if world.run() is not None:
-                time.sleep(_WATCH_SECONDS)
-        return "there were less"
+    with watched_writes(watch):
+        if world.run() is not None:
+            time.sleep(_WATCH_SECONDS)
+    return "there were less"
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class KilledDuringRun(Step):
+@action(deadly=True, seconds=lambda dice, _: round(dice.uniform(0.05, 6), 2), alone=lambda dice, _: dice.random() < 0.5)
+def die_during_run(world: World, seconds: float, *, alone: bool) -> None:
     """The process dies during a run or soon after it, alone or with its JVM and workers."""
-
-    seconds: float
-    alone: bool
-
-    deadly = True
-
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Self:
-        return cls(round(dice.uniform(0.05, 6), 2), dice.random() < 0.5)
-
-    def do(self, world: World) -> None:
-        _run_and_kill(world, self.seconds, die if self.alone else _kill_group)
+    _run_and_kill(world, seconds, die if alone else lambda: os.killpg(0, signal.SIGKILL))
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class WorkersKilled(Step):
+@action(seconds=lambda dice, _: round(dice.uniform(0.05, 3), 2))
+def kill_workers(world: World, seconds: float) -> str:
     """Spark's Python workers die during or after a run, which may fail. A continuous run is stopped afterwards."""
-
-    seconds: float
-
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Self:
-        return cls(round(dice.uniform(0.05, 3), 2))
-
-    def do(self, world: World) -> str:
-        killed: list[int] = []
-        failure = _run_and_kill(world, self.seconds, lambda: killed.extend(_kill_workers()))
-        if failure is not None and not (killed and isinstance(failure, ResourceFailedError)):
-            raise failure
-        world.quiet = "no"
-        with contextlib.suppress(ResourceFailedError):
-            world.stop_continuous_run()
-        return f"{len(killed)} killed{', and the run failed' if failure else ''}"
+    killed: list[int] = []
+    failure = _run_and_kill(world, seconds, lambda: killed.extend(_kill_workers()))
+    if failure is not None and not (killed and isinstance(failure, ResourceFailedError)):
+        raise failure
+    world.quiet = "no"
+    with contextlib.suppress(ResourceFailedError):
+        world.stop_continuous_run()
+    return f"{len(killed)} killed{', and the run failed' if failure else ''}"
 
 
 def _run_and_kill(world: World, seconds: float, kill: Callable[[], None]) -> Exception | None:
@@ -114,10 +81,6 @@ def _run_and_kill(world: World, seconds: float, kill: Callable[[], None]) -> Exc
         failure = error
     timer.join()
     return failure
-
-
-def _kill_group() -> None:
-    os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
 def _kill_workers() -> Iterator[int]:

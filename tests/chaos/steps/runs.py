@@ -2,127 +2,70 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from tests.chaos.steps.step import STEPS, ShapeStep, StepWithoutFields
-from tests.chaos.wrong import WrongError
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from tests.chaos.recipe import Recipe
-    from tests.chaos.world import World
+from tests.chaos.shapes.shape import Shape, any_shape
+from tests.chaos.steps.step import action
+from tests.chaos.world import World, WrongError
 
 _PATIENCE = 300
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class Run(StepWithoutFields):
+@action(weight=10)
+def run(world: World) -> str | None:
     """Everything runs until quiet."""
-
-    weight = 10
-
-    def do(self, world: World) -> str | None:
-        return world.run()
+    return world.run()
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class RunOnly(ShapeStep):
+@action(shape=any_shape(lambda one: one.runs))
+def run_only(world: World, shape: Shape) -> str | None:
     """One resource runs until quiet, the others do not run."""
-
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Self | None:
-        some = [shape.name for shape in recipe.shapes if shape.runs]
-        return cls(dice.choice(some)) if some else None
-
-    def act(self, world: World) -> str | None:
-        return world.run(self.name)
+    return world.run(shape.ref)
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class Rebuild(ShapeStep):
+@action(weight=1, shape=any_shape(lambda one: one.can_rebuild))
+def rebuild(world: World, shape: Shape) -> str | None:
     """The state of a resource is rebuilt."""
-
-    weight = 1
-
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Self | None:
-        some = [shape.name for shape in recipe.shapes if shape.can_rebuild]
-        return cls(dice.choice(some)) if some else None
-
-    def act(self, world: World) -> str | None:
-        return world.rebuild(self.name)
+    return world.rebuild(shape.ref)
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class Reopen(StepWithoutFields):
+@action(weight=1)
+def reopen(world: World) -> None:
     """The application is opened again, as by another command."""
-
-    weight = 1
-
-    def do(self, world: World) -> None:
-        world.open()
+    world.open()
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class StartContinuousRun(StepWithoutFields):
+@action()
+def start_continuous_run(world: World) -> None:
     """A continuous run starts, and goes on beside the steps that follow."""
-
-    def do(self, world: World) -> None:
-        world.start_continuous_run()
+    world.start_continuous_run()
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class WaitUntilQuiet(StepWithoutFields):
+@action(weight=6)
+def wait_until_quiet(world: World) -> str | None:
     """The judge waits until the continuous run has caught up; without one, everything runs until quiet."""
-
-    weight = 6
-
-    def do(self, world: World) -> str | None:
-        if not world.runs_continuously:
-            return world.run()
-        world.quiet = "soon"
-        return None
+    if not world.runs_continuously():
+        return world.run()
+    world.quiet = "soon"
+    return None
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class StopContinuousRun(StepWithoutFields):
+@action(weight=5)
+def stop_continuous_run(world: World) -> None:
     """The continuous run is stopped."""
-
-    weight = 5
-
-    def do(self, world: World) -> None:
-        world.stop_continuous_run()
+    world.stop_continuous_run()
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class RunElsewhere(StepWithoutFields):
+@action(weight=1)
+def run_elsewhere(world: World) -> str:
     """Another process runs everything. During a continuous run its run is refused, without a traceback."""
-
-    weight = 1
-
-    def do(self, world: World) -> str:
-        world.open()
-        command = [sys.executable, "-m", "kaspr_delta", "--warehouse", str(world.warehouse), "run"]
-        done = subprocess.run(  # noqa: S603
-            [*command, str(world.manifests)], capture_output=True, text=True, timeout=_PATIENCE, check=False
-        )
-        output = f"exit code {done.returncode}: {done.stdout}{done.stderr}"
-        if "Traceback" in output or done.returncode != int(world.runs_continuously):
-            raise WrongError(output)
-        if world.runs_continuously and "already runs" not in output:
-            raise WrongError(output)
-        world.quiet = "no" if world.runs_continuously else "yes"
-        return "refused" if world.runs_continuously else "done"
+    world.open()
+    command = [sys.executable, "-m", "kaspr_delta", "--warehouse", str(world.warehouse), "run", str(world.manifests)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)  # noqa: S603
+    output = f"exit code {done.returncode}: {done.stdout}{done.stderr}"
+    refused = world.runs_continuously()
+    if "Traceback" in output or done.returncode != int(refused) or (refused and "already runs" not in output):
+        raise WrongError(output)
+    world.quiet = "no" if refused else "yes"
+    return "refused" if refused else "done"

@@ -1,176 +1,106 @@
-"""SQL statements by which other programs change rows."""
+"""Writes of rows: by the API of the package, and by SQL statements of other programs."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.chaos.shapes.shape import any_source
 from tests.chaos.sources import KEY_COUNT, Row, Rows, Source, draw_row, draw_rows
-from tests.chaos.steps.step import STEPS, SourceStep
+from tests.chaos.steps.step import action
 
 if TYPE_CHECKING:
     from tests.chaos.recipe import Recipe
     from tests.chaos.world import World
 
 
-@dataclass(frozen=True)
-class _RowsStatement(SourceStep):
-    """A statement that writes rows."""
-
-    rows: Rows
-
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> _RowsStatement:
-        return cls(_draw_source(dice, recipe), draw_rows(dice))
+def _any_own_source(dice: random.Random, recipe: Recipe) -> str:
+    return dice.choice([name for name, source in recipe.sources.items() if not source.is_foreign])
 
 
-@dataclass(frozen=True)
-class _KeysStatement(SourceStep):
-    """A statement on the rows of some keys."""
-
-    keys: list[int]
-
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> _KeysStatement:
-        return cls(_draw_source(dice, recipe), dice.sample(range(KEY_COUNT), dice.randint(1, 3)))
+def _rows(dice: random.Random, _: Recipe) -> Rows:
+    return draw_rows(dice)
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class Insert(_RowsStatement):
+def _keys(dice: random.Random, _: Recipe) -> list[int]:
+    return dice.sample(range(KEY_COUNT), dice.randint(1, 3))
+
+
+@action(weight=8, source=_any_own_source, rows=_rows)
+def put(world: World, source: Source, rows: Rows) -> None:
+    """Rows are written and deleted in one commit."""
+    world.app.table(source.name).put(source.values(rows))
+
+
+@action(source=any_source, rows=lambda dice, _: draw_rows(dice, 2, 0))
+def insert(world: World, source: Source, rows: Rows) -> None:
     """Rows are added, even if their keys have rows already."""
-
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Insert:
-        return cls(_draw_source(dice, recipe), draw_rows(dice, 2, 0))
-
-    def change(self, world: World, source: Source) -> None:
-        world.sql(f"INSERT INTO {world.table(source)} ({_columns(source)}) {_values(source, self.rows)}")
+    world.sql(f"INSERT INTO {world.table(source)} ({_columns(source)}) {_values(source, rows)}")
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class Overwrite(_RowsStatement):
+@action(source=any_source, rows=_rows)
+def overwrite(world: World, source: Source, rows: Rows) -> None:
     """All rows are replaced."""
-
-    def change(self, world: World, source: Source) -> None:
-        kept = [(key, row) for key, row in self.rows if row is not None]
-        some = _values(source, kept) if kept else f"SELECT {_columns(source)} FROM {world.table(source)} WHERE false"
-        world.sql(f"INSERT OVERWRITE {world.table(source)} ({_columns(source)}) {some}")
+    kept = [(key, row) for key, row in rows if row is not None]
+    some = _values(source, kept) if kept else f"SELECT {_columns(source)} FROM {world.table(source)} WHERE false"
+    world.sql(f"INSERT OVERWRITE {world.table(source)} ({_columns(source)}) {some}")
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class Merge(_RowsStatement):
+@action(weight=4, source=any_source, rows=_rows, only_these=lambda dice, _: dice.random() < 0.2)
+def merge(world: World, source: Source, rows: Rows, *, only_these: bool) -> None:
     """Rows are written and deleted by MERGE; ``only_these`` deletes all others."""
-
-    only_these: bool
-
-    weight = 4
-
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Merge:
-        return cls(_draw_source(dice, recipe), draw_rows(dice), dice.random() < 0.2)
-
-    def change(self, world: World, source: Source) -> None:
-        by, rest = _key(source), [name for name in source.types if name != _key(source)]
-        rows = ", ".join(
-            f"({', '.join(source.literals(key, row).values())}, {_literal(row is None)})" for key, row in self.rows
-        )
-        world.sql(
-            f"MERGE INTO {world.table(source)} t USING (SELECT * FROM VALUES {rows} AS r({_columns(source)}, gone)) s"
-            f" ON t.{by} = s.{by} WHEN MATCHED AND s.gone THEN DELETE"
-            f" WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in rest)}"
-            f" WHEN NOT MATCHED AND NOT s.gone THEN INSERT ({_columns(source)})"
-            f" VALUES ({', '.join(f's.{name}' for name in source.types)})"
-            + " WHEN NOT MATCHED BY SOURCE THEN DELETE"
-            * self.only_these
-        )
+    by, *rest = source.types
+    values = ", ".join(f"({_row(source, key, row)}, {str(row is None).lower()})" for key, row in rows)
+    world.sql(
+        f"MERGE INTO {world.table(source)} t USING (SELECT * FROM VALUES {values} AS r({_columns(source)}, gone)) s"
+        f" ON t.{by} = s.{by} WHEN MATCHED AND s.gone THEN DELETE"
+        f" WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in rest)}"
+        f" WHEN NOT MATCHED AND NOT s.gone THEN INSERT ({_columns(source)})"
+        f" VALUES ({', '.join(f's.{name}' for name in source.types)})"
+        f"{' WHEN NOT MATCHED BY SOURCE THEN DELETE' if only_these else ''}"
+    )
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class Update(_KeysStatement):
+@action(weight=4, source=any_source, keys=_keys, row=lambda dice, _: draw_row(dice) if dice.random() < 0.8 else None)
+def update(world: World, source: Source, keys: list[int], row: Row | None) -> None:
     """Rows of some keys get the same new value; without a ``row`` each is set to its current value."""
-
-    row: Row | None
-
-    weight = 4
-
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Update:
-        keys = dice.sample(range(KEY_COUNT), dice.randint(1, 3))
-        return cls(_draw_source(dice, recipe), keys, draw_row(dice) if dice.random() < 0.8 else None)
-
-    def change(self, world: World, source: Source) -> None:
-        names = [name for name in source.types if name not in {_key(source), "timestamp"}]
-        literals = source.literals(0, self.row)
-        values = {name: name if self.row is None else literals[name] for name in names}
-        assigned = ", ".join(f"{name} = {value}" for name, value in values.items())
-        world.sql(f"UPDATE {world.table(source)} SET {assigned} WHERE {source.key_condition(self.keys)}")
+    names = [name for name in source.types if name not in {"id", "key", "timestamp"}]
+    literals = source.literals(0, row)
+    assigned = ", ".join(f"{name} = {name if row is None else literals[name]}" for name in names)
+    world.sql(f"UPDATE {world.table(source)} SET {assigned} WHERE {source.key_condition(keys)}")
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class Delete(_KeysStatement):
+@action(source=any_source, keys=_keys)
+def delete(world: World, source: Source, keys: list[int]) -> None:
     """Rows of some keys are deleted."""
-
-    def change(self, world: World, source: Source) -> None:
-        world.sql(f"DELETE FROM {world.table(source)} WHERE {source.key_condition(self.keys)}")
+    world.sql(f"DELETE FROM {world.table(source)} WHERE {source.key_condition(keys)}")
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class Truncate(SourceStep):
+@action(weight=1, source=any_source)
+def truncate(world: World, source: Source) -> None:
     """All rows are deleted."""
-
-    weight = 1
-
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Truncate:
-        return cls(_draw_source(dice, recipe))
-
-    def change(self, world: World, source: Source) -> None:
-        world.sql(f"TRUNCATE TABLE {world.table(source)}")
+    world.sql(f"TRUNCATE TABLE {world.table(source)}")
 
 
-@STEPS.add
-@dataclass(frozen=True)
-class Restore(SourceStep):
+@action(source=any_source, back=lambda dice, _: dice.randint(1, 4))
+def restore(world: World, source: Source, back: int) -> str:
     """The table is restored to the version that it had ``back`` commits ago."""
-
-    back: int
-
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Restore:
-        return cls(_draw_source(dice, recipe), dice.randint(1, 4))
-
-    def change(self, world: World, source: Source) -> str | None:
-        before = world.version(source) - self.back
-        if before < world.oldest(source):
-            return "not so many commits"
-        world.sql(f"RESTORE TABLE {world.table(source)} TO VERSION AS OF {before}")
-        world.reopen_before_next_run()
-        return f"to version {before}"
-
-
-def _draw_source(dice: random.Random, recipe: Recipe) -> str:
-    return dice.choice(recipe.sources).name
-
-
-def _key(source: Source) -> str:
-    return "id" if source.has_columns else "key"
+    before = world.version(source) - back
+    if before < world.oldest(source):
+        return "not so many commits"
+    world.sql(f"RESTORE TABLE {world.table(source)} TO VERSION AS OF {before}")
+    world.reopen_before_next_run()
+    return f"to version {before}"
 
 
 def _columns(source: Source) -> str:
     return ", ".join(source.types)
 
 
+def _row(source: Source, key: int, row: Row | None) -> str:
+    return ", ".join(source.literals(key, row).values())
+
+
 def _values(source: Source, rows: Iterable[tuple[int, Row | None]]) -> str:
-    return "VALUES " + ", ".join(f"({', '.join(source.literals(key, row).values())})" for key, row in rows)
-
-
-def _literal(value: bool) -> str:
-    return "true" if value else "false"
+    return "VALUES " + ", ".join(f"({_row(source, key, row)})" for key, row in rows)

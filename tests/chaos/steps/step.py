@@ -1,95 +1,68 @@
-"""The base classes of the steps."""
+"""What a step is: an action, and arguments that are drawn at random."""
 
 from __future__ import annotations
 
+import contextlib
 import random
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
-
-from tests.chaos.known import LEFT_OUT
-from tests.chaos.registry import Registry
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from tests.chaos.recipe import Recipe
-    from tests.chaos.sources import Source
     from tests.chaos.world import World
 
+    Draw = Callable[[random.Random, Recipe], Any]
 
-@dataclass(frozen=True)
-class Step(ABC):
-    """An action. It can be done in every state, and does nothing if it does not apply.
+Work = TypeVar("Work", bound="Callable[..., str | None]")
 
-    ``deadly``: it may kill the process. A step after which the application can be judged sets ``World.quiet``.
+Step = dict[str, Any]
+"""The name of an action, under ``step``, and its arguments, as JSON has them. Sources and shapes are names."""
+
+LEFT_OUT: dict[str, str] = {}
+"""Actions that are not drawn because they show known defects: by name, with the reason. A replay may have them."""
+
+
+class Action(NamedTuple):
+    """A function that does steps, and how its arguments are drawn. ``deadly``: it may kill the process."""
+
+    work: Callable[..., str | None]
+    draws: Mapping[str, Draw]
+    weight: int
+    deadly: bool
+
+
+ACTIONS: dict[str, Action] = {}
+
+
+def action(*, weight: int = 2, deadly: bool = False, **draws: Draw) -> Callable[[Work], Work]:
+    """Register a function of the world and of arguments that ``draws`` has a function for.
+
+    It can be called in every state, and does nothing if it does not apply. It returns a remark for the output, or None;
+    any exception is a failure. If the application can be judged afterwards, it sets ``World.quiet``.
     """
 
-    weight: ClassVar[int] = 2
-    deadly: ClassVar[bool] = False
+    def registered(work: Work) -> Work:
+        ACTIONS[work.__name__] = Action(work, draws, weight, deadly)
+        return work
 
-    @classmethod
-    @abstractmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Self | None:
-        """A random step for an application; None if the application has nothing for it."""
-
-    @abstractmethod
-    def do(self, world: World) -> str | None:
-        """Do the step. Returns a remark for the output. Any exception is a failure."""
-
-
-@dataclass(frozen=True)
-class SourceStep(Step):
-    """A step on one source."""
-
-    source: str
-
-    def do(self, world: World) -> str | None:
-        """Do the step, unless the source was left out of a shrunk history."""
-        source = world.recipe.source(self.source)
-        return "no such source" if source is None else self.change(world, source)
-
-    @abstractmethod
-    def change(self, world: World, source: Source) -> str | None:
-        """Do the step on the source. Returns a remark."""
-
-
-@dataclass(frozen=True)
-class ShapeStep(Step):
-    """A step on one shape."""
-
-    name: str
-
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Self | None:
-        return cls(dice.choice(recipe.shapes).name)
-
-    def do(self, world: World) -> str | None:
-        """Do the step, unless the shape was left out of a shrunk history."""
-        return self.act(world) if self.name in world.recipe.inputs.shapes else "no such shape"
-
-    @abstractmethod
-    def act(self, world: World) -> str | None:
-        """Do the step on the shape. Returns a remark."""
-
-
-@dataclass(frozen=True)
-class StepWithoutFields(Step):
-    """A step without fields."""
-
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Self | None:
-        return cls()
-
-
-STEPS: Registry[Step] = Registry("step", {})
+    return registered
 
 
 def draw_step(dice: random.Random, recipe: Recipe) -> Step:
-    """A random step that fits, drawn by weight."""
-    classes = [one for name, one in STEPS.classes.items() if name not in LEFT_OUT]
+    """A random step that fits an application, drawn by weight."""
+    names = [name for name in ACTIONS if name not in LEFT_OUT]
     while True:
-        (chosen,) = dice.choices(classes, [one.weight for one in classes])
-        drawn = chosen.draw(dice, recipe)
-        if drawn is not None:
-            return drawn
+        (name,) = dice.choices(names, [ACTIONS[name].weight for name in names])
+        with contextlib.suppress(IndexError):  # the application has nothing for it
+            return {"step": name, **{field: draw(dice, recipe) for field, draw in ACTIONS[name].draws.items()}}
+
+
+def do_step(step: Step, world: World) -> str | None:
+    """Do a step, unless its source or shape was left out of a shrunk history. Returns its remark."""
+    arguments = {name: value for name, value in step.items() if name != "step"}
+    known: dict[str, Mapping[str, Any]] = {"source": world.recipe.sources, "shape": world.recipe.shapes}
+    for name in known.keys() & arguments.keys():
+        if arguments[name] not in known[name]:
+            return f"no such {name}"
+        arguments[name] = known[name][arguments[name]]
+    return ACTIONS[step["step"]].work(world, **arguments)
