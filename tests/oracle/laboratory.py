@@ -15,8 +15,7 @@ from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.storage.tables import Upsert
 from tests.oracle.case import Case, Emission, Event
 from tests.oracle.compare import Outcome
-from tests.oracle.families import family_of
-from tests.oracle.family import Lane, lanes, write_manifests
+from tests.oracle.families import Lane, lanes, write_manifests
 from tests.oracle.outputs import Result, ResultRow
 from tests.oracle.rows import RowForm, TableRow
 from tests.oracle.turns import Turn
@@ -40,7 +39,7 @@ class Laboratory:
     _versions: dict[str, list[int]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lanes = lanes(self.cases, [family_of(case) for case in self.cases])
+        self.lanes = lanes(self.cases)
         write_manifests(self.folder / "manifests", self.lanes)
         self.app = Application.open(self.folder / "manifests", warehouse=self.folder / "warehouse")
         self._places = {number: (lane, n) for lane in self.lanes for n, number in enumerate(lane.numbers)}
@@ -71,7 +70,9 @@ class Laboratory:
 
         A commit of a table has one row per key: the second event of a case needs another commit.
         """
-        commits = [partial(self._produce, topic, records) for topic, records in self._records(turn).items()]
+        commits: list[Commit] = [
+            partial(self.app.topic(topic).produce, records) for topic, records in self._records(turn).items()
+        ]
         for events in zip_longest(*turn.values()):
             rows = self._rows(dict(zip(turn, events, strict=True)))
             commits += [partial(self._write, *place, written) for place, written in rows.items()]
@@ -112,9 +113,6 @@ class Laboratory:
                 row = rows.row(number, self.cases[number], event)
                 found.setdefault((lane.input(event.side), rows), []).append(row)
         return found
-
-    def _produce(self, topic: str, records: Sequence[Record]) -> None:
-        self.app.topic(topic).produce(records)
 
     def _write(self, table: str, row_form: RowForm, rows: Sequence[TableRow]) -> None:
         """Write rows as a foreign writer would, each with its event's time, even if the value is unchanged."""

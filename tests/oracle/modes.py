@@ -3,62 +3,63 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from kaspr_delta.cli.progress import console
 from tests.oracle.case import Case
-from tests.oracle.compare import Difference, Outcome, difference_per_event, final_difference
+from tests.oracle.compare import Difference, Outcome, Rule, difference_per_event, final_difference
 from tests.oracle.families import family_of
 from tests.oracle.laboratory import Laboratory
-from tests.oracle.progress import steps
 from tests.oracle.turns import Turn, cut_anywhere, cut_between_sides, merge_schedules, one_by_one
 
 
-def differences(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:
-    """Run the cases in both modes, each on a warehouse of its own; case by case the first difference, or None."""
-    found: list[Difference | None] = [None] * len(cases)
-    for name, (run, compare) in MODES.items():
-        outcomes = run(cases, folder / name.replace(" ", "-"), random.Random(seed))  # noqa: S311  no secret
-        for number, (case, outcome) in enumerate(zip(cases, outcomes, strict=True)):
-            difference = compare(case, outcome)
-            if difference is not None and found[number] is None:
-                found[number] = Difference(f"{name}, {difference.where}", difference.expected, difference.got)
-    return found
+def _one_event_per_batch(cases: Sequence[Case], _: random.Random) -> list[Turn]:
+    """The resources run until quiet after each event."""
+    return one_by_one(dict(enumerate(cases)))
 
 
-def one_event_per_batch(cases: Sequence[Case], folder: Path, dice: random.Random) -> list[Outcome]:  # noqa: ARG001
-    """Run the resources until quiet after each event."""
-    return _outcomes(cases, folder, one_by_one(dict(enumerate(cases))), "one event per batch")
-
-
-def random_batch_cuts(cases: Sequence[Case], folder: Path, dice: random.Random) -> list[Outcome]:
-    """Run the resources only at random points between the events."""
+def _random_batch_cuts(cases: Sequence[Case], dice: random.Random) -> list[Turn]:
+    """The resources run only at random points between the events."""
     in_order = {number: case for number, case in enumerate(cases) if family_of(case).sides_in_order}
     others = {number: case for number, case in enumerate(cases) if number not in in_order}
-    turns = merge_schedules(cut_anywhere(others, dice), cut_between_sides(in_order, dice))
-    return _outcomes(cases, folder, turns, "random batch cuts")
+    return merge_schedules(cut_anywhere(others, dice), cut_between_sides(in_order, dice))
 
 
-def _difference_per_event(case: Case, outcome: Outcome) -> Difference | None:
-    return difference_per_event(case, outcome, family_of(case).rule)
+Turns = Callable[[Sequence[Case], random.Random], list[Turn]]
+Compare = Callable[[Case, Outcome, Rule], Difference | None]
 
-
-def _final_difference(case: Case, outcome: Outcome) -> Difference | None:
-    return final_difference(case, outcome, family_of(case).rule)
-
-
-Mode = tuple[
-    Callable[[Sequence[Case], Path, random.Random], list[Outcome]], Callable[[Case, Outcome], Difference | None]
-]
-MODES: Mapping[str, Mode] = {
-    "one event per batch": (one_event_per_batch, _difference_per_event),
-    "random batch cuts": (random_batch_cuts, _final_difference),
+MODES: Mapping[str, tuple[Turns, Compare]] = {
+    "one event per batch": (_one_event_per_batch, difference_per_event),
+    "random batch cuts": (_random_batch_cuts, final_difference),
 }
 
 
+def differences(
+    cases: Sequence[Case], folder: Path, seed: int, modes: Iterable[str] = tuple(MODES)
+) -> list[Difference | None]:
+    """Run the cases in modes, each on a warehouse of its own; case by case the first difference, or None."""
+    found: list[Difference | None] = [None] * len(cases)
+    for mode in modes:
+        turns, compare = MODES[mode]
+        dice = random.Random(seed)  # noqa: S311  no secret
+        outcomes = _outcomes(cases, folder / mode.replace(" ", "-"), turns(cases, dice), mode)
+        for number, (case, outcome) in enumerate(zip(cases, outcomes, strict=True)):
+            difference = compare(case, outcome, family_of(case).rule)
+            if difference is not None and found[number] is None:
+                found[number] = Difference(f"{mode}, {difference.where}", difference.expected, difference.got)
+    return found
+
+
 def _outcomes(cases: Sequence[Case], folder: Path, turns: Sequence[Turn], mode: str) -> list[Outcome]:
+    """The outcomes after all turns. On a terminal the progress is shown; the last line has the seconds."""
     laboratory = Laboratory(cases, folder)
-    shapes = ", ".join(dict.fromkeys(case.shape for case in cases))
-    for turn in steps(len(turns), f"{len(cases)} cases of {shapes}, {mode}"):
-        laboratory.run_turn(turns[turn])
+    what = f"{len(cases)} cases of {', '.join(dict.fromkeys(case.shape for case in cases))}, {mode}"
+    screen, started = console(), time.monotonic()
+    with screen.status(what) as status:
+        for number, turn in enumerate(turns, start=1):
+            status.update(f"{what}: step {number} of {len(turns)} …")
+            laboratory.run_turn(turn)
+    screen.print(f"{what}: {len(turns)} steps, {time.monotonic() - started:.1f} s", style="dim")
     return laboratory.outcomes()

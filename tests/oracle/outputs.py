@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from kaspr_delta import Application
 from kaspr_delta.api.records import milliseconds
@@ -43,29 +43,11 @@ class ResultRow(NamedTuple):
     value: str
 
 
-class Output(Protocol):
-    """Reads the results of a resource. ``kind`` is the kind of the resource, as in ``join/x``."""
-
-    kind: ClassVar[str]
-
-    def version(self, app: Application, name: str) -> int:
-        """The newest version of the Delta table that emissions are read from."""
-        ...
-
-    def emissions(self, app: Application, name: str, run_of: RunOf) -> Iterable[Result]:
-        """All emissions, in order."""
-        ...
-
-    def rows(self, app: Application, name: str) -> Iterable[ResultRow]:
-        """The current rows."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class JoinOutput:
     """A join: its channel and, unless a stream takes part in it, its result table.
 
-    ``side`` returns one side of a pair in the recorded form.
+    ``kind`` is the kind of the resource, as in ``join/x``. ``side`` returns one side of a pair in the recorded form.
     """
 
     has_result: bool
@@ -73,17 +55,20 @@ class JoinOutput:
     kind: ClassVar[str] = "join"
 
     def version(self, app: Application, name: str) -> int:
+        """The newest version of the Delta table that emissions are read from."""
         plan = app.plan.join(name)
         assert plan is not None
         return app.delta.newest(app.spark, plan.log).version
 
     def emissions(self, app: Application, name: str, run_of: RunOf) -> Iterator[Result]:
+        """All emissions, in order."""
         for record in app.channel(default_channel(name)).records():
             number, key = owner(record["key"], record["value"])
             emission = Emission(text(key), joined(record["value"], self.side), record["timestamp"])
             yield Result(run_of(version_of(record["offset"])), number, emission)
 
     def rows(self, app: Application, name: str) -> Iterator[ResultRow]:
+        """The current rows."""
         for key, value in app.join(name).rows() if self.has_result else ():
             number, own = owner(key, value)
             yield ResultRow(number, text(own), joined(value, self.side) or "")
@@ -91,7 +76,7 @@ class JoinOutput:
 
 @dataclass(frozen=True, slots=True)
 class TableOutput:
-    """A made table. ``value`` returns a row's value in the recorded form."""
+    """A made table, with the methods of a join. ``value`` returns a row's value in the recorded form."""
 
     value: Callable[[Any], Any]
     kind: ClassVar[str] = "table"

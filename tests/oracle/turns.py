@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 from tests.oracle.case import Case, Event
 
@@ -50,15 +51,8 @@ def cut_between_sides(cases: Mapping[int, Case], dice: random.Random) -> list[Tu
 
 def merge_schedules(*schedules: Sequence[Turn]) -> list[Turn]:
     """The turns of several schedules, which have different cases, merged one by one."""
-    longest = max((len(schedule) for schedule in schedules), default=0)
-    return [
-        {
-            number: events
-            for turns in schedules
-            for number, events in (turns[place] if place < len(turns) else {}).items()
-        }
-        for place in range(longest)
-    ]
+    turns = zip_longest(*schedules, fillvalue={})
+    return [{number: events for turn in at_once for number, events in turn.items()} for at_once in turns]
 
 
 def _one_sided_parts(events: Sequence[Event], dice: random.Random) -> Iterator[list[Event]]:
@@ -73,8 +67,4 @@ def _one_sided_parts(events: Sequence[Event], dice: random.Random) -> Iterator[l
 
 
 def _side_by_side(parts: Mapping[int, Sequence[Sequence[Event]]]) -> list[Turn]:
-    longest = max((len(of_case) for of_case in parts.values()), default=0)
-    return [
-        {number: of_case[place] for number, of_case in parts.items() if place < len(of_case)}
-        for place in range(longest)
-    ]
+    return merge_schedules(*([{number: part} for part in of_case] for number, of_case in parts.items()))

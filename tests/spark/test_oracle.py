@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,17 +19,17 @@ from kaspr_delta.plan.definition.joins import JoinType
 from tests.oracle.__main__ import VISIBLE, main
 from tests.oracle.case import Case, load
 from tests.oracle.compare import Difference
-from tests.oracle.modes import MODES
-from tests.oracle.typed import on_typed_tables
+from tests.oracle.families import on_typed_tables
+from tests.oracle.modes import MODES, differences
 
 pytestmark = pytest.mark.usefixtures("spark")
 
 HAND = [f"hand-fk-table-table-{name}.json" for name in ("inner", "left")]
-RANDOM = [f"random-fk-table-table-{name}.json" for name in ("inner", "left")]
 ONE_BY_ONE, CUTS = MODES
-# The number of recorded cases that pass, by shape: all but two of windows, which differ as expected (``known.py``).
+# The number of recorded cases that pass, by shape: all but two of windows, which differ as expected (``runner.py``).
 PASSED = {
     "aggregate": 93,
+    "fk-table-table": 190,
     "stream-globaltable": 44,
     "stream-stream": 126,
     "stream-table": 48,
@@ -68,17 +67,11 @@ def copy_cases(folder: Path, names: Iterable[str], wanted: Callable[[Any], bool]
     return str(folder)
 
 
-def handful() -> list[Case]:
-    cases = {case.name: case for case in load(VISIBLE / HAND[0])}
-    return [cases[name] for name in HANDFUL]
-
-
 def failed(mode: str, warehouse: Path) -> set[str]:
     """The names of the handful's cases that fail in a mode."""
-    run, compare = MODES[mode]
-    cases = handful()
-    outcomes = run(cases, warehouse, random.Random(0))  # noqa: S311  no secret
-    return {case.name for case, outcome in zip(cases, outcomes, strict=True) if compare(case, outcome) is not None}
+    cases = {case.name: case for case in load(VISIBLE / HAND[0])}
+    found = differences([cases[name] for name in HANDFUL], warehouse, 0, [mode])
+    return {name for name, difference in zip(HANDFUL, found, strict=True) if difference is not None}
 
 
 @pytest.fixture(scope="module")
@@ -91,12 +84,10 @@ def sampled(spark: object, tmp_path_factory: pytest.TempPathFactory) -> list[tup
         if len(case.events) <= MOST_EVENTS and params.items() <= case.params.items()
     ]
     cases += on_typed_tables(case for case in load(VISIBLE / HAND[1]) if len(case.events) <= MOST_EVENTS)
-    run, compare = MODES[ONE_BY_ONE]
-    outcomes = run(cases, tmp_path_factory.mktemp("sample"), random.Random(0))  # noqa: S311  no secret
-    return [(case, compare(case, outcome)) for case, outcome in zip(cases, outcomes, strict=True)]
+    return list(zip(cases, differences(cases, tmp_path_factory.mktemp("sample"), 0, [ONE_BY_ONE]), strict=True))
 
 
-@pytest.mark.parametrize("shape", [*PASSED, "typed-fk-table-table"])
+@pytest.mark.parametrize("shape", sorted({*PASSED, "typed-fk-table-table"} - {"fk-table-table"}))
 def test_a_sample_of_each_shape_passes(sampled: list[tuple[Case, Difference | None]], shape: str) -> None:
     of_shape = [(case, difference) for case, difference in sampled if case.shape == shape]
     assert len(of_shape) >= 3
@@ -105,10 +96,15 @@ def test_a_sample_of_each_shape_passes(sampled: list[tuple[Case, Difference | No
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("shape", PASSED)
-def test_every_recorded_case_of_a_shape_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str], shape: str) -> None:
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [*((shape, []) for shape in PASSED), ("fk-table-table", ["--typed"]), ("table-table", ["--typed"])],
+)
+def test_every_recorded_case_of_a_shape_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], shape: str, options: list[str]
+) -> None:
     files = [file.name for origin in ("hand", "random") for file in VISIBLE.glob(f"{origin}-{shape}-*.json")]
-    code = main([copy_cases(tmp_path, files)])
+    code = main([*options, copy_cases(tmp_path, files)])
     printed = capsys.readouterr().out
     assert (code, printed.splitlines()[-1]) == (0, f"{PASSED[shape]} passed, 0 failed"), printed
 
@@ -117,26 +113,6 @@ def test_every_recorded_case_of_a_shape_passes(tmp_path: Path, capsys: pytest.Ca
 def test_every_short_foreign_key_case_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     short = copy_cases(tmp_path, HAND, lambda case: len(case["events"]) <= 3)  # events cost time, cases hardly any
     assert main([short]) == 0, capsys.readouterr().out
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_every_recorded_foreign_key_case_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([copy_cases(tmp_path, [*HAND, *RANDOM])])
-    printed = capsys.readouterr().out
-    assert (code, printed.splitlines()[-1]) == (0, "190 passed, 0 failed"), printed
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("shape", "passed"), [("fk-table-table", 190), ("table-table", 75)])
-def test_every_recorded_join_of_two_tables_passes_on_typed_tables(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], shape: str, passed: int
-) -> None:
-    files = [file.name for origin in ("hand", "random") for file in VISIBLE.glob(f"{origin}-{shape}-*.json")]
-    code = main(["--typed", copy_cases(tmp_path, files)])
-    printed = capsys.readouterr().out
-    assert (code, printed.splitlines()[-1]) == (0, f"{passed} passed, 0 failed"), printed
 
 
 @pytest.mark.slow  # the test of broken hops below shows the same for other hops

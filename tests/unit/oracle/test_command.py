@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 
@@ -14,24 +15,36 @@ from tests.oracle.__main__ import VISIBLE, main
 from tests.oracle.case import Case
 from tests.oracle.compare import Difference
 
-FOREIGN_KEY = ("fk-table-table", "inner")
+DIFFERENCE = Difference("event 1", "[x]", "nothing")
+JOINS = "random-fk-table-table-inner.json"
+WINDOWS = "hand-windowed-count-tumbling.json"
 
 
-@pytest.fixture(autouse=True)
-def no_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test of this file may reach the engine."""
-    monkeypatch.setattr(runner, "DRIVERS", {})
+class Command(Protocol):
+    """Runs the command on recorded files, and returns its exit code and its lines."""
+
+    def __call__(self, *names: str, typed: bool = False, **findings: Any) -> tuple[int, list[str]]:
+        """``findings``: for a shape, with underscores, an error to raise or a part of the names that differ."""
+        ...
+
+
+@pytest.fixture
+def ran(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    def run(*names: str, typed: bool = False, **findings: Any) -> tuple[int, list[str]]:
+        def differences(cases: Sequence[Case], *_: object) -> list[Difference | None]:
+            found = findings.get(cases[0].shape.replace("-", "_"), "no case")
+            if isinstance(found, Exception):
+                raise found
+            return [DIFFERENCE if found in case.name else None for case in cases]
+
+        monkeypatch.setattr(runner, "differences", differences)
+        for name in names:
+            (tmp_path / name).write_text((VISIBLE / name).read_text())
+        code = main([str(tmp_path), *(["--typed"] if typed else [])])
+        return code, capsys.readouterr().out.splitlines()
+
     monkeypatch.setattr(command, "session_for_few_rows", lambda _: None)
-
-
-def copied(folder: Path, *names: str) -> str:
-    for name in names:
-        (folder / name).write_text((VISIBLE / name).read_text())
-    return str(folder)
-
-
-def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    return capsys.readouterr().out.splitlines()
+    return run
 
 
 def test_a_missing_directory_is_a_wrong_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,134 +54,65 @@ def test_a_missing_directory_is_a_wrong_call(tmp_path: Path, capsys: pytest.Capt
     assert "nowhere is no directory" in capsys.readouterr().err
 
 
-def test_a_directory_without_cases_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path)]) == 1
-    assert printed(capsys) == ["0 passed, 0 failed"]
+def test_a_directory_without_cases_is_a_failure(ran: Command) -> None:
+    assert ran() == (1, ["0 passed, 0 failed"])
 
 
-def test_a_shape_without_a_driver_fails_with_one_line_per_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = copied(tmp_path, "random-table-table-outer.json", "hand-to-table-table.json")
-    assert main([folder]) == 1
-    assert printed(capsys) == [
-        "hand-to-table-table.json: 0 passed, 7 failed",
-        "  shape to-table of type table is not run yet",
-        "random-table-table-outer.json: 0 passed, 12 failed",
-        "  shape table-table of type outer is not run yet",
-        "0 passed, 19 failed",
-    ]
-
-
-def test_a_malformed_file_is_one_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "odd.json").write_text("{}")
-    assert main([str(tmp_path)]) == 1
-    assert printed(capsys) == [
-        "odd.json: 0 passed, 1 failed",
-        "  Input should be a valid array",
-        "0 passed, 1 failed",
-    ]
-
-
-def test_each_failed_case_is_a_line_under_its_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def second_is_wrong(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:  # noqa: ARG001
-        return [Difference("event 1", "[x]", "nothing") if number == 1 else None for number in range(len(cases))]
-
-    monkeypatch.setattr(runner, "DRIVERS", {FOREIGN_KEY: second_is_wrong})
-    assert main([copied(tmp_path, "random-fk-table-table-inner.json")]) == 1
-    assert printed(capsys) == [
-        "random-fk-table-table-inner.json: 11 passed, 1 failed",
-        "  fk-table-table-inner-02: event 1: expected [x], got nothing",
-        "11 passed, 1 failed",
-    ]
-
-
-def test_cases_of_a_shape_run_together_and_all_passing_is_success(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[int] = []
-
-    def passing(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:  # noqa: ARG001
-        calls.append(len(cases))
-        return [None] * len(cases)
-
-    monkeypatch.setattr(runner, "DRIVERS", {FOREIGN_KEY: passing, ("fk-table-table", "left"): passing})
-    names = [f"random-fk-table-table-{name}.json" for name in ("inner", "left")]
-    assert main([copied(tmp_path, *names)]) == 0
-    assert calls == [24]
-    assert printed(capsys)[-1] == "24 passed, 0 failed"
-
-
-def test_a_known_deviation_is_listed_as_neither_passed_nor_failed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def differing(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:  # noqa: ARG001
-        return [Difference("event 4", "nothing", "[x]") if case.name.startswith("quirk") else None for case in cases]
-
-    monkeypatch.setattr(runner, "DRIVERS", {("windowed-count", "tumbling"): differing})
-    assert main([copied(tmp_path, "hand-windowed-count-tumbling.json")]) == 0
-    first, second, last = printed(capsys)
-    assert first == "hand-windowed-count-tumbling.json: 24 passed, 0 failed"
-    assert second.startswith(
-        "  quirk-emit on close with the default retention forgets windows (tumbling): differs as e"
+def test_a_shape_without_a_family_fails_with_one_line_per_file(ran: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "FAMILIES", {})
+    assert ran("hand-to-table-table.json") == (
+        1,
+        [
+            "hand-to-table-table.json: 0 passed, 7 failed",
+            "  shape to-table of type table is not run yet",
+            "0 passed, 7 failed",
+        ],
     )
-    assert second.endswith("(event 4: expected nothing, got [x])")
-    assert last == "24 passed, 0 failed"
 
 
-def test_a_case_with_a_known_deviation_that_does_not_differ_passes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def passing(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:  # noqa: ARG001
-        return [None] * len(cases)
-
-    monkeypatch.setattr(runner, "DRIVERS", {("windowed-count", "tumbling"): passing})
-    assert main([copied(tmp_path, "hand-windowed-count-tumbling.json")]) == 0
-    assert printed(capsys) == ["hand-windowed-count-tumbling.json: 25 passed, 0 failed", "25 passed, 0 failed"]
+def test_a_malformed_file_is_one_failure(ran: Command, tmp_path: Path) -> None:
+    (tmp_path / "odd.json").write_text("{}")
+    lines = ["odd.json: 0 passed, 1 failed", "  Input should be a valid array", "0 passed, 1 failed"]
+    assert ran() == (1, lines)
 
 
-def test_a_run_that_breaks_off_fails_all_its_cases(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stopped(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:  # noqa: ARG001
-        message = "join/inner stopped"
-        raise ResourceFailedError(message)
-
-    monkeypatch.setattr(runner, "DRIVERS", {FOREIGN_KEY: stopped})
-    assert main([copied(tmp_path, "random-fk-table-table-inner.json")]) == 1
-    assert printed(capsys)[1:] == ["  the run broke off: join/inner stopped", "0 passed, 12 failed"]
-
-
-def test_a_crash_in_one_shape_lets_the_others_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def crashing(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:  # noqa: ARG001
-        raise KeyError(cases[0].shape)
-
-    def passing(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:  # noqa: ARG001
-        return [None] * len(cases)
-
-    monkeypatch.setattr(runner, "DRIVERS", {FOREIGN_KEY: crashing, ("to-table", "stream"): passing})
-    assert main([copied(tmp_path, "random-fk-table-table-inner.json", "random-to-table-stream.json")]) == 1
-    shown = capsys.readouterr()
-    assert "  the run broke off: KeyError('fk-table-table')" in shown.out.splitlines()
-    assert shown.out.splitlines()[-1] == "12 passed, 12 failed"
-    assert "in crashing" in shown.err
+def test_each_failed_case_is_a_line_under_its_file(ran: Command) -> None:
+    assert ran(JOINS, fk_table_table="inner-02") == (
+        1,
+        [
+            f"{JOINS}: 11 passed, 1 failed",
+            "  fk-table-table-inner-02: event 1: expected [x], got nothing",
+            "11 passed, 1 failed",
+        ],
+    )
 
 
-def test_on_typed_tables_only_joins_of_two_tables_are_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shapes: set[str] = set()
+def test_a_known_deviation_is_listed_as_neither_passed_nor_failed(ran: Command) -> None:
+    code, (first, second, last) = ran(WINDOWS, windowed_count="quirk")
+    assert (code, first, last) == (0, f"{WINDOWS}: 24 passed, 0 failed", "24 passed, 0 failed")
+    assert second.startswith(
+        "  quirk-emit on close with the default retention forgets windows (tumbling): differs as expected: "
+    )
+    assert second.endswith("(event 1: expected [x], got nothing)")
 
-    def passing(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:  # noqa: ARG001
-        shapes.update(case.shape for case in cases)
-        return [None] * len(cases)
 
-    monkeypatch.setattr(runner, "DRIVERS", {("typed-fk-table-table", "inner"): passing})
-    folder = copied(tmp_path, "random-fk-table-table-inner.json", "random-to-table-stream.json")
-    assert main([folder, "--typed"]) == 0
-    assert shapes == {"typed-fk-table-table"}
-    assert printed(capsys) == ["random-fk-table-table-inner.json: 12 passed, 0 failed", "12 passed, 0 failed"]
+def test_a_case_with_a_known_deviation_that_does_not_differ_passes(ran: Command) -> None:
+    assert ran(WINDOWS) == (0, [f"{WINDOWS}: 25 passed, 0 failed", "25 passed, 0 failed"])
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (ResourceFailedError("join/inner stopped"), "join/inner stopped"),
+        (KeyError("inner"), "KeyError('inner')"),
+    ],
+)
+def test_a_run_that_breaks_off_fails_all_cases_of_its_shape(ran: Command, error: Exception, shown: str) -> None:
+    code, lines = ran(JOINS, "random-fk-table-table-left.json", "random-to-table-stream.json", fk_table_table=error)
+    assert (code, lines[-1]) == (1, "12 passed, 24 failed")
+    assert lines.count(f"  the run broke off: {shown}") == 2
+
+
+def test_on_typed_tables_only_joins_of_two_tables_are_run(ran: Command) -> None:
+    code, lines = ran(JOINS, "random-to-table-stream.json", typed=True, typed_fk_table_table="inner-02")
+    assert (code, lines[0], lines[-1]) == (1, f"{JOINS}: 11 passed, 1 failed", "11 passed, 1 failed")

@@ -14,21 +14,21 @@ from kaspr_delta.plan.names import default_channel
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.loader import load_path
 from tests.oracle.__main__ import VISIBLE
-from tests.oracle.aggregate import empty_groups
 from tests.oracle.case import Case, Emission, Event, Expected, load
-from tests.oracle.compare import Outcome, without_superfluous
-from tests.oracle.families import FAMILIES, family_of
-from tests.oracle.family import lanes, write_manifests
-from tests.oracle.known import reason_to_differ
-from tests.oracle.modes import MODES
-from tests.oracle.runner import DRIVERS
-from tests.oracle.typed import on_typed_tables
+from tests.oracle.compare import Difference, Outcome, difference_per_event, final_difference, without_superfluous
+from tests.oracle.families import FAMILIES, empty_groups, family_of, lanes, on_typed_tables, write_manifests
+from tests.oracle.runner import reason_to_differ
 
 RECORDED = [case for file in sorted(VISIBLE.glob("*.json")) for case in load(file)]
 CASES = [*RECORDED, *on_typed_tables(RECORDED)]
-KINDS = sorted({(case.shape, case.type) for case in CASES})
-LANES = lanes(CASES, [family_of(case) for case in CASES])
-COMPARE_EVENTS, COMPARE_ENDS = (compare for _, compare in MODES.values())
+LANES = lanes(CASES)
+by_shape = pytest.mark.parametrize(
+    "cases",
+    [[case for case in CASES if (case.shape, case.type) == kind] for kind in FAMILIES],
+    ids=map("-".join, FAMILIES),
+)
+
+Change = Callable[[Emission], Sequence[Emission]]
 
 
 def recorded(case: Case) -> Outcome:
@@ -38,7 +38,7 @@ def recorded(case: Case) -> Outcome:
     return Outcome([list(emissions) for emissions in emitted], {} if stream else case.expected.final or {})
 
 
-def altered(outcome: Outcome, change: Callable[[Emission], Sequence[Emission]]) -> Iterator[Outcome]:
+def altered(outcome: Outcome, change: Change) -> Iterator[Outcome]:
     """Outcomes in which one emission is changed, one for each emission."""
     for run, emissions in enumerate(outcome.emitted):
         for place, emission in enumerate(emissions):
@@ -47,18 +47,26 @@ def altered(outcome: Outcome, change: Callable[[Emission], Sequence[Emission]]) 
             yield Outcome(emitted, outcome.result)
 
 
-def test_every_recorded_shape_and_type_has_a_family_and_a_driver() -> None:
-    assert set(KINDS) == FAMILIES.keys() == DRIVERS.keys()
+def event_difference(case: Case, outcome: Outcome) -> Difference | None:
+    return difference_per_event(case, outcome, family_of(case).rule)
 
 
-@pytest.mark.parametrize(("shape", "kind"), KINDS)
-def test_the_recorded_outcome_passes_in_both_modes(shape: str, kind: str) -> None:
-    for case in (case for case in CASES if (case.shape, case.type) == (shape, kind)):
-        assert COMPARE_EVENTS(case, recorded(case)) is None, case.name
-        assert COMPARE_ENDS(case, recorded(case)) is None, case.name
+def end_difference(case: Case, outcome: Outcome) -> Difference | None:
+    return final_difference(case, outcome, family_of(case).rule)
 
 
-WRONG: dict[str, Callable[[Emission], Sequence[Emission]]] = {
+def test_every_recorded_shape_and_type_has_a_family() -> None:
+    assert {(case.shape, case.type) for case in CASES} == FAMILIES.keys()
+
+
+@by_shape
+def test_the_recorded_outcome_passes_in_both_modes(cases: list[Case]) -> None:
+    for case in cases:
+        assert event_difference(case, recorded(case)) is None, case.name
+        assert end_difference(case, recorded(case)) is None, case.name
+
+
+WRONG: dict[str, Change] = {
     "missing": lambda emission: [],  # noqa: ARG005
     "twice": lambda emission: [emission, emission],
     "another key": lambda emission: [replace(emission, key='"other"')],
@@ -67,42 +75,35 @@ WRONG: dict[str, Callable[[Emission], Sequence[Emission]]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
-@pytest.mark.parametrize(("shape", "kind"), KINDS)
-def test_every_wrong_emission_is_a_difference(
-    shape: str, kind: str, wrong: Callable[[Emission], Sequence[Emission]]
-) -> None:
-    tried = 0
-    for case in (case for case in CASES if (case.shape, case.type) == (shape, kind)):
-        for outcome in altered(recorded(case), wrong):
-            assert COMPARE_EVENTS(case, outcome) is not None, case.name
-            tried += 1
-    assert tried
+@by_shape
+def test_every_wrong_emission_is_a_difference(cases: list[Case], wrong: Change) -> None:
+    found = [(case.name, event_difference(case, one)) for case in cases for one in altered(recorded(case), wrong)]
+    assert found
+    assert [name for name, difference in found if difference is None] == []
 
 
-@pytest.mark.parametrize(("shape", "kind"), KINDS)
-def test_most_timestamps_are_compared(shape: str, kind: str) -> None:
-    cases = [case for case in CASES if (case.shape, case.type) == (shape, kind)]
-    late = [
-        COMPARE_EVENTS(case, outcome) is not None
-        for case in cases
-        for outcome in altered(recorded(case), lambda emission: [replace(emission, ts=emission.ts + 1)])
-    ]
+@by_shape
+def test_most_timestamps_are_compared(cases: list[Case]) -> None:
+    def later(emission: Emission) -> Sequence[Emission]:
+        return [replace(emission, ts=emission.ts + 1)]
+
+    late = [event_difference(case, one) is not None for case in cases for one in altered(recorded(case), later)]
     always = family_of(cases[0]).rule.times == "always"
     assert all(late) if always else sum(late) > len(late) / 3
 
 
-@pytest.mark.parametrize(("shape", "kind"), KINDS)
-def test_every_wrong_end_is_a_difference(shape: str, kind: str) -> None:
-    tried = 0
-    for case in (case for case in CASES if (case.shape, case.type) == (shape, kind)):
+@by_shape
+def test_every_wrong_end_is_a_difference(cases: list[Case]) -> None:
+    found: list[tuple[str, Difference | None]] = []
+    for case in cases:
         outcome = recorded(case)
         if family_of(case).rule.stream:
-            wrong = list(altered(outcome, lambda emission: []))  # noqa: ARG005
+            wrong = list(altered(outcome, WRONG["missing"]))
         else:
             wrong = [Outcome(outcome.emitted, {**outcome.result, key: "another"}) for key in outcome.result]
-        assert all(COMPARE_ENDS(case, one) is not None for one in wrong), case.name
-        tried += len(wrong)
-    assert tried
+        found += [(case.name, end_difference(case, one)) for one in wrong]
+    assert found
+    assert [name for name, difference in found if difference is None] == []
 
 
 def test_cases_with_the_same_manifest_share_a_resource_and_have_a_partition_each() -> None:

@@ -3,17 +3,11 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracle.case import Case, Event, Expected, Side
 from tests.oracle.turns import Turn, cut_anywhere, cut_between_sides, merge_schedules, one_by_one
-
-SIDES: st.SearchStrategy[list[Side]] = st.lists(st.sampled_from(["left", "right"]), min_size=1, max_size=15)
-CASES = st.dictionaries(st.integers(0, 20), SIDES, max_size=8).map(
-    lambda found: {number: case(sides) for number, sides in found.items()}
-)
 
 
 def case(sides: Sequence[Side]) -> Case:
@@ -21,33 +15,22 @@ def case(sides: Sequence[Side]) -> Case:
     return Case("a case", "table-table", "inner", {}, (), events, Expected(((),) * len(events)))
 
 
-def dice(seed: int) -> random.Random:
-    return random.Random(seed)  # noqa: S311  no secret
-
-
-def put_in(turns: Sequence[Turn], number: int) -> list[Event]:
-    return [event for turn in turns for event in turn.get(number, ())]
+SIDES: st.SearchStrategy[list[Side]] = st.lists(st.sampled_from(["left", "right"]), min_size=1, max_size=15)
+CASES = st.dictionaries(st.integers(0, 20), SIDES.map(case), max_size=8)
 
 
 def all_schedules(cases: Mapping[int, Case], seed: int) -> list[list[Turn]]:
-    return [
-        one_by_one(cases),
-        cut_anywhere(cases, dice(seed)),
-        cut_between_sides(cases, dice(seed)),
-        merge_schedules(cut_anywhere(cases, dice(seed)), []),
-    ]
+    """One by one, cut anywhere, cut between sides, and merged."""
+    cut, between_sides = (how(cases, random.Random(seed)) for how in (cut_anywhere, cut_between_sides))  # noqa: S311
+    return [one_by_one(cases), cut, between_sides, merge_schedules(cut, [])]
 
 
 @given(cases=CASES, seed=st.integers())
 def test_every_event_is_put_in_once_and_in_its_order(cases: Mapping[int, Case], seed: int) -> None:
     for turns in all_schedules(cases, seed):
-        assert {number: put_in(turns, number) for number in cases} == {n: list(c.events) for n, c in cases.items()}
-
-
-@given(cases=CASES, seed=st.integers())
-def test_no_turn_is_empty(cases: Mapping[int, Case], seed: int) -> None:
-    for turns in all_schedules(cases, seed):
         assert all(turn and all(turn.values()) for turn in turns)
+        for number, one in cases.items():
+            assert [event for turn in turns for event in turn.get(number, ())] == list(one.events)
 
 
 @given(cases=CASES)
@@ -58,17 +41,17 @@ def test_one_by_one_the_turn_of_an_event_is_its_index(cases: Mapping[int, Case])
 
 @given(cases=CASES, seed=st.integers())
 def test_cut_between_sides_a_turn_has_events_of_one_side_per_case(cases: Mapping[int, Case], seed: int) -> None:
-    for turn in cut_between_sides(cases, dice(seed)):
+    _, _, between_sides, _ = all_schedules(cases, seed)
+    for turn in between_sides:
         assert all(len({event.side for event in events}) == 1 for events in turn.values())
 
 
-@pytest.mark.parametrize("schedule", [cut_anywhere, cut_between_sides])
-def test_a_cut_gives_several_turns_and_some_have_several_events(schedule: object) -> None:
+def test_a_cut_gives_several_turns_and_some_have_several_events() -> None:
     cases = {number: case(["left"] * 12) for number in range(4)}
-    assert callable(schedule)
-    turns = schedule(cases, dice(0))
-    assert 1 < len(turns) < 12
-    assert any(len(events) > 1 for turn in turns for events in turn.values())
+    _, *cut = all_schedules(cases, 0)
+    for turns in cut:
+        assert 1 < len(turns) < 12
+        assert any(len(events) > 1 for turn in turns for events in turn.values())
 
 
 def test_the_same_seed_gives_the_same_turns() -> None:
