@@ -6,7 +6,6 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import (
@@ -27,38 +26,18 @@ from benchmarks.results import LATEST, RESULTS, publish
 _MILLION = 1_000_000
 
 
-def _agents(folder: Path, rows: int) -> Iterator[Measurement]:
-    return (replace(one, benchmark="B6") for one in agents.measure(folder, 3 * rows))
-
-
-def _order_enrichment(folder: Path, rows: int) -> Iterator[Measurement]:
-    return order_enrichment.measure(folder / "wh", rows // 10, max(10, rows // 1_000))
-
-
-def _scheduled_run(folder: Path, rows: int) -> Iterator[Measurement]:
-    return scheduled_run.measure(folder, max(1_000, rows // 100))
-
-
-def _latency(folder: Path, rows: int) -> Iterator[Measurement]:
-    return latency.measure(folder, rows, times=100 if rows >= _MILLION else 10)
-
-
-def _small_changes(folder: Path, rows: int) -> Iterator[Measurement]:
-    return small_changes.measure(folder, rows, batches=20 if rows >= _MILLION else 4)
-
-
 BENCHMARKS: dict[str, Callable[[Path, int], Iterator[Measurement]]] = {
     "first-load": first_load.measure,
-    "small-changes": _small_changes,
+    "small-changes": small_changes.measure,
     "hot-row": hot_row.measure,
-    "latency": _latency,
+    "latency": latency.measure,
     "growth": growth.measure,
-    "agents": _agents,
-    "scheduled-run": _scheduled_run,
+    "agents": agents.measure,
+    "scheduled-run": scheduled_run.measure,
     "memory": memory.measure,
-    "order-enrichment": _order_enrichment,
+    "order-enrichment": order_enrichment.measure,
 }
-"""Benchmarks by name: each is a function of a folder and of the number of rows of its join's larger table."""
+"""Benchmarks by name: each is a function of a folder and of the number of rows of the larger table."""
 
 
 def main() -> None:

@@ -28,7 +28,8 @@ CATEGORIES = 50
 GROWTH = 2
 # The number of events of the first run: enough for the JVM to compile all code.
 _WARM = 1_000_000
-_MANIFESTS = """
+_COUNTERS = {"count": "events", "touch": "touches"}  # agents that count, and their topics
+_MANIFEST = """
 apiVersion: kaspr.io/v1alpha1
 kind: KasprTable
 metadata: {name: counters, labels: {kaspr.io/app: bench}}
@@ -43,22 +44,13 @@ spec:
   processors:
     pipeline: [map]
     operations: [{name: map, map: {python: "%(map)s"}}]
----
+"""
+_COUNTING = """---
 apiVersion: kaspr.io/v1alpha1
 kind: KasprAgent
-metadata: {name: count, labels: {kaspr.io/app: bench}}
+metadata: {name: %(name)s, labels: {kaspr.io/app: bench}}
 spec:
-  input: {topic: {name: events}}
-  processors:
-    pipeline: [count]
-    operations:
-      - {name: count, tables: [{name: counters, paramName: counters}], map: {python: "%(count)s"}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {name: touch, labels: {kaspr.io/app: bench}}
-spec:
-  input: {topic: {name: touches}}
+  input: {topic: {name: %(topic)s}}
   processors:
     pipeline: [count]
     operations:
@@ -68,16 +60,20 @@ MAP = "def f(value):\\n  value['double'] = value['n'] * 2\\n  return value"
 COUNT = "def f(value, counters):\\n  counters[value['category']] += 1\\n  return value"
 
 
-def measure(folder: Path, events: int) -> Iterator[Measurement]:
-    """Results of a stateless map, of counting, and of a batch on a small and on a large state."""
+def measure(folder: Path, rows: int) -> Iterator[Measurement]:
+    """Results of a stateless map, of counting, and of a batch on a small and on a large state.
+
+    There are three times as many events as ``rows``.
+    """
+    events = 3 * rows
     manifests = folder / "bench.yaml"
-    manifests.write_text(_MANIFESTS % {"map": MAP, "count": COUNT})
+    counting = [_COUNTING % {"name": name, "topic": topic, "count": COUNT} for name, topic in _COUNTERS.items()]
+    manifests.write_text(_MANIFEST % {"map": MAP} + "".join(counting))
     for part, size in (("warm-up", min(events, _WARM)), ("measured", events)):
         (folder / part).mkdir()
         app = Application.open(manifests, warehouse=folder / part / "wh")
         measured = list(_beside_peers(app, folder / part, size))
-    yield from measured
-    yield _growth(app)
+    yield from (replace(one, benchmark="B6") for one in (*measured, _growth(app)))
 
 
 def _beside_peers(app: Application, folder: Path, events: int) -> Iterator[Measurement]:

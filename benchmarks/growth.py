@@ -8,8 +8,7 @@ from pathlib import Path
 
 from benchmarks import data, peers
 from benchmarks.data import Size
-from benchmarks.disk import forget_the_past
-from benchmarks.harness import Cost, Measurement, compared, cost_of, median_cost
+from benchmarks.harness import Cost, Measurement, compared, cost_of, forget_the_past, median_cost
 from benchmarks.warehouses import Followed, Orders
 
 _TIMES = 5

@@ -9,22 +9,23 @@ from statistics import median, quantiles
 from benchmarks import data
 from benchmarks.data import Size
 from benchmarks.harness import Cost, Measurement, compared, mean_cost
-from benchmarks.peers import LoneMerge
+from benchmarks.peers import lone_merge
 from benchmarks.warehouses import Followed, Orders
 
 _WARM = 5
+_MANY = 1_000_000
 
 
-def measure(folder: Path, rows: int, times: int) -> Iterator[Measurement]:
+def measure(folder: Path, rows: int) -> Iterator[Measurement]:
     """The time until a change is readable on the channel, and folded. The join and the peer take turns."""
-    size = Size.of(rows)
+    size, times = Size.of(rows), 100 if rows >= _MANY else 10
     orders = Orders.filled(folder / "wh", size)
     orders.load()
     spark = orders.app.spark
     result = orders.results
     ours: list[Followed] = []
     peer: list[Followed] = []
-    with orders.running() as running, LoneMerge.running(spark, folder / "peer", result) as lone:
+    with orders.running() as running, lone_merge(spark, folder / "peer", result) as lone:
         for edition in range(times + _WARM):
             if edition == _WARM:
                 running.settle()

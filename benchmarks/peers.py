@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from benchmarks.disk import forget_the_past
-from benchmarks.harness import processor_seconds, spent_since
+from benchmarks.harness import forget_the_past, processor_seconds, spent_since
 from benchmarks.warehouses import Followed
 
 if TYPE_CHECKING:
@@ -56,94 +55,79 @@ def merge(spark: SparkSession, rows: DataFrame, target: str) -> None:
     ).collect()
 
 
-def newest_commit(folder: Path) -> Path:
-    """The file of a table's newest commit."""
+def _newest_commit(folder: Path) -> Path:
     return max((folder / "_delta_log").glob("?" * 20 + ".json"))
 
 
-def newest_version(folder: Path) -> int:
-    """The newest version of a table."""
-    return int(newest_commit(folder).stem)
-
-
-def committed_at(folder: Path) -> float:
-    """When the newest commit of a table was made."""
-    return newest_commit(folder).stat().st_mtime
+def _committed_at(folder: Path) -> float:
+    return _newest_commit(folder).stat().st_mtime
 
 
 @dataclass(frozen=True, slots=True)
-class Notebook:
-    """The usual notebook: a foreachBatch over the change feed of the orders, joined with all products.
+class Peer:
+    """A ``foreachBatch`` over the change feed of a table, which merges into the table ``result`` of its folder.
 
-    Every batch is merged by key into the result, with default settings.
+    ``write`` writes rows to the table.
     """
 
-    spark: SparkSession
     folder: Path
-
-    @classmethod
-    @contextmanager
-    def running(cls, spark: SparkSession, folder: Path, orders: DataFrame, products: DataFrame) -> Iterator[Notebook]:
-        """Start the notebook on tables of its own, and stop it at the end of the block."""
-        folder.mkdir(parents=True)
-        copy_of(spark, orders.select("key", "value", "timestamp"), folder / "orders", feed=True)
-        copy_of(spark, products.select("key", "value", "timestamp"), folder / "products")
-        tables = (spark.read.format("delta").load(str(folder / name)) for name in ("orders", "products"))
-        target = copy_of(spark, joined(*tables), folder / "result")
-
-        def batch(changes: DataFrame, _number: int) -> None:
-            newest = Window.partitionBy("key").orderBy(F.col("_commit_version").desc())
-            latest = changes.where("_change_type <> 'update_preimage'").withColumn("row", F.row_number().over(newest))
-            table = changes.sparkSession.read.format("delta").load(str(folder / "products"))
-            merge(changes.sparkSession, joined(latest.where("row = 1"), table), target)
-
-        with _stream(spark, folder / "orders", batch, folder / "checkpoint"):
-            yield cls(spark, folder)
+    table: str
+    write: Callable[[DataFrame], object]
 
     def follow(self, rows: DataFrame) -> Followed:
-        """Change orders, and wait until the result has followed."""
-        before_this = committed_at(self.folder / "result")
-        merge(self.spark, rows, f"delta.`{self.folder / 'orders'}`")
-        began, before = committed_at(self.folder / "orders"), processor_seconds()
-        result = wait_for_commit(self.folder / "result", before_this)
+        """Write rows to the table, and wait until the result has followed."""
+        known = _committed_at(self.folder / "result")
+        self.write(rows)
+        began, before = _committed_at(self.folder / self.table), processor_seconds()
+        while (result := _committed_at(self.folder / "result")) <= known:
+            time.sleep(0.01)
         return Followed(result - began, result - began, spent_since(before))
 
     def forget_the_past(self) -> None:
         """Delete old data files, to make room on the disk."""
-        for table in ("orders", "result"):
+        for table in (self.table, "result"):
             forget_the_past(self.folder / table)
 
 
-@dataclass(frozen=True, slots=True)
-class LoneMerge:
+@contextmanager
+def notebook(spark: SparkSession, folder: Path, orders: DataFrame, products: DataFrame) -> Iterator[Peer]:
+    """The usual notebook, on tables of its own: a foreachBatch over changed orders, joined with all products.
+
+    Every batch is merged by key into the result, with default settings.
+    """
+    folder.mkdir(parents=True)
+    copied = copy_of(spark, orders.select("key", "value", "timestamp"), folder / "orders", feed=True)
+    copy_of(spark, products.select("key", "value", "timestamp"), folder / "products")
+    tables = (spark.read.format("delta").load(str(folder / name)) for name in ("orders", "products"))
+    target = copy_of(spark, joined(*tables), folder / "result")
+
+    def batch(changes: DataFrame, _number: int) -> None:
+        newest = Window.partitionBy("key").orderBy(F.col("_commit_version").desc())
+        latest = changes.where("_change_type <> 'update_preimage'").withColumn("row", F.row_number().over(newest))
+        table = changes.sparkSession.read.format("delta").load(str(folder / "products"))
+        merge(changes.sparkSession, joined(latest.where("row = 1"), table), target)
+
+    with _stream(spark, folder / "orders", batch, folder / "checkpoint"):
+        yield Peer(folder, "orders", lambda rows: merge(spark, rows, copied))
+
+
+@contextmanager
+def lone_merge(spark: SparkSession, folder: Path, result: DataFrame) -> Iterator[Peer]:
     """One MERGE of the rows that arrive, in a foreachBatch that does nothing else, without adaptive planning."""
+    folder.mkdir(parents=True)
+    target = copy_of(spark, result, folder / "result")
+    copy_of(spark, result.limit(0), folder / "rows", feed=True)
+    columns = result.columns
 
-    spark: SparkSession
-    folder: Path
+    def batch(changes: DataFrame, _number: int) -> None:
+        changes.sparkSession.conf.set("spark.sql.adaptive.enabled", "false")
+        merge(changes.sparkSession, changes.select(*columns), target)
 
-    @classmethod
-    @contextmanager
-    def running(cls, spark: SparkSession, folder: Path, result: DataFrame) -> Iterator[LoneMerge]:
-        """Start the stream with a result of its own, and stop it at the end of the block."""
-        folder.mkdir(parents=True)
-        target = copy_of(spark, result, folder / "result")
-        copy_of(spark, result.limit(0), folder / "rows", feed=True)
-        columns = result.columns
+    def append(rows: DataFrame) -> None:
+        rows.coalesce(1).write.format("delta").mode("append").save(str(folder / "rows"))
 
-        def batch(changes: DataFrame, _number: int) -> None:
-            changes.sparkSession.conf.set("spark.sql.adaptive.enabled", "false")
-            merge(changes.sparkSession, changes.select(*columns), target)
-
-        with _stream(spark, folder / "rows", batch, folder / "checkpoint"):
-            yield cls(spark, folder)
-
-    def follow(self, rows: DataFrame) -> Followed:
-        """Append rows, and wait until they are merged."""
-        before_this = committed_at(self.folder / "result")
-        rows.coalesce(1).write.format("delta").mode("append").save(str(self.folder / "rows"))
-        began, before = committed_at(self.folder / "rows"), processor_seconds()
-        result = wait_for_commit(self.folder / "result", before_this)
-        return Followed(result - began, result - began, spent_since(before))
+    with _stream(spark, folder / "rows", batch, folder / "checkpoint"):
+        yield Peer(folder, "rows", append)
 
 
 def drain(spark: SparkSession, table: Path, checkpoint: Path, batch: Callable[[DataFrame, int], Any]) -> None:
@@ -151,18 +135,13 @@ def drain(spark: SparkSession, table: Path, checkpoint: Path, batch: Callable[[D
     _writer(spark, table, -1, batch, checkpoint).trigger(availableNow=True).start().awaitTermination()
 
 
-def wait_for_commit(folder: Path, since: float) -> float:
-    """Wait for a commit of a table after ``since``, and return when it was made."""
-    while (found := committed_at(folder)) <= since:
-        time.sleep(0.01)
-    return found
-
-
 @contextmanager
 def _stream(
     spark: SparkSession, table: Path, batch: Callable[[DataFrame, int], Any], checkpoint: Path
 ) -> Iterator[StreamingQuery]:
-    query = _writer(spark, table, newest_version(table), batch, checkpoint).trigger(processingTime=_EVERY).start()
+    query = (
+        _writer(spark, table, int(_newest_commit(table).stem), batch, checkpoint).trigger(processingTime=_EVERY).start()
+    )
     try:
         query.processAllAvailable()
         yield query

@@ -9,17 +9,17 @@ from pathlib import Path
 from benchmarks import data, peers
 from benchmarks.data import Size
 from benchmarks.harness import Cost, Measurement, compared, cost_of, mean_cost
-from benchmarks.peers import Notebook
+from benchmarks.peers import notebook
 from benchmarks.warehouses import Followed, Orders
 
-_LARGE = 10_000_000
+_MANY, _LARGE = 1_000_000, 10_000_000
 # How often the peers are measured, between batches: they take much longer.
 _PEERS = 4
 
 
-def measure(folder: Path, rows: int, batches: int) -> Iterator[Measurement]:
+def measure(folder: Path, rows: int) -> Iterator[Measurement]:
     """Change 1 % of the orders in each batch; 0.1 % if there are 10 M or more."""
-    size = Size.of(rows)
+    size, batches = Size.of(rows), 20 if rows >= _MANY else 4
     count = max(1, rows // (1_000 if rows >= _LARGE else 100))
     orders = Orders.filled(folder / "wh", size)
     orders.load()
@@ -29,7 +29,7 @@ def measure(folder: Path, rows: int, batches: int) -> Iterator[Measurement]:
     recomputed: list[Cost] = []
     folds = 0.0
     noted: list[Followed] = []
-    with orders.running() as running, Notebook.running(spark, folder / "notebook", *tables) as notebook:
+    with orders.running() as running, notebook(spark, folder / "notebook", *tables) as usual:
         for edition in range(batches + 1):
             changes = data.changed_orders(spark, size, count, edition + 1)
             followed = running.follow(changes, "orders", count, folded=False)
@@ -43,8 +43,8 @@ def measure(folder: Path, rows: int, batches: int) -> Iterator[Measurement]:
                 with orders.resting():
                     recompute = cost_of(lambda: _recompute(orders, folder / "all"))
                     shutil.rmtree(folder / "all")
-                    by_notebook = notebook.follow(changes)
-                    notebook.forget_the_past()
+                    by_notebook = usual.follow(changes)
+                    usual.forget_the_past()
                 if edition:
                     recomputed.append(recompute)
                     noted.append(by_notebook)
@@ -56,10 +56,10 @@ def measure(folder: Path, rows: int, batches: int) -> Iterator[Measurement]:
     folded = Cost(readable.seconds + (folds + orders.state_seconds) / len(ours), readable.cpu)
     what = f"{count:,} of {size} changed"
     goals = (1 / 8, 1 / 4) if rows >= _LARGE else (0.7, 1)
-    plain, usual = mean_cost(recomputed), mean_cost([one.until_folded for one in noted])
+    plain, slow = mean_cost(recomputed), mean_cost([one.until_folded for one in noted])
     yield compared("B2a", f"{what}, readable on the channel", readable, plain, goals[0], "recomputing all")
     yield compared("B2a", f"{what}, folded", folded, plain, goals[1], f"recomputing all; mean of {len(ours)} batches")
-    yield compared("B2b", f"{what}, folded", folded, usual, 1 / 2, "the usual notebook: foreachBatch, join, MERGE")
+    yield compared("B2b", f"{what}, folded", folded, slow, 1 / 2, "the usual notebook: foreachBatch, join, MERGE")
 
 
 def _recompute(orders: Orders, target: Path) -> None:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import data
 from benchmarks.data import Size
-from benchmarks.disk import forget_the_past
-from benchmarks.harness import Cost, cost_of, processor_seconds, spent_since
+from benchmarks.harness import Cost, cost_of, forget_the_past, processor_seconds, spent_since
 from kaspr_delta import Application
 from kaspr_delta.engine.batch.counters import work_of
 from kaspr_delta.engine.batch.progress import BatchReport

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parents[1]
 DOCS = "docs"
@@ -23,6 +24,7 @@ _LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?=\))")
 _CODE = re.compile(r"`[^`]+`")
 _FENCE = re.compile(r"^ *(```|~~~)")
 _ELSEWHERE_ON_THE_WEB = ("http://", "https://", "mailto:")
+_LANGUAGES = {".py": "python", ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 
 
 def pages() -> dict[str, str]:
@@ -67,17 +69,30 @@ def with_links_of_the_site(text: str, file: str) -> str:
         here = posixpath.dirname(page_of(file))
         return posixpath.relpath(page_of(target), here or ".") + (link["anchor"] or "")
 
-    return _in_text(text, lambda line: _unescaped(_LINK.sub(moved, line)))
+    return "".join(_unescaped(_LINK.sub(moved, line)) if is_text else line for line, is_text in _lines(text))
+
+
+def source_page(file: str) -> str:
+    """A page with the text of a file that is not Markdown."""
+    text = (ROOT / file).read_text()
+    language = _LANGUAGES.get(PurePosixPath(file).suffix, "text")
+    fence = "`" * 4
+    return f'---\nsearch:\n  exclude: true\n---\n\n# {file}\n\n{fence}{{ .{language} title="{file}" }}\n{text}{fence}\n'
+
+
+def notebook_page(file: str) -> str:
+    """A page with the text and the code of a notebook, without outputs."""
+    parts = []
+    for cell in json.loads((ROOT / file).read_text())["cells"]:
+        text = "".join(cell["source"])
+        is_text = cell["cell_type"] == "markdown"
+        parts.append(with_links_of_the_site(text, file) if is_text else f"```python\n{text}\n```")
+    return "\n\n".join(parts) + f"\n\n*This is `{file}`; `make notebooks` runs it.*\n"
 
 
 def _unescaped(line: str) -> str:
     """A row of a table without escapes of bars in code: GitHub needs the backslash, the site would show it."""
     return _CODE.sub(lambda code: code[0].replace("\\|", "|"), line) if line.startswith("|") else line
-
-
-def _in_text(text: str, change: Callable[[str], str]) -> str:
-    """Markdown with every line outside of fenced blocks changed."""
-    return "".join(change(line) if is_text else line for line, is_text in _lines(text))
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:

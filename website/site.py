@@ -6,12 +6,23 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from website.commands import commands_page
+import typer
+from typer.cli import get_docs_for_click
+
+from kaspr_delta.cli import application
 from website.manifests import KINDS, kind_page
-from website.pages import DOCS, ROOT, linked_files, page_of, pages, with_links_of_the_site
+from website.pages import (
+    DOCS,
+    ROOT,
+    linked_files,
+    notebook_page,
+    page_of,
+    pages,
+    source_page,
+    with_links_of_the_site,
+)
 from website.python_api import python_page
 from website.scripts import FRAME_WORKER, MERMAID
-from website.source import notebook_page, source_page
 
 SETTINGS = Path(__file__).parent / "mkdocs.yml"
 STYLE = Path(__file__).parent / "style.css"
@@ -95,13 +106,19 @@ def _pages() -> Iterator[tuple[str, bytes]]:
             yield path.relative_to(ROOT / DOCS).as_posix(), path.read_bytes()
     for file in _notebooks():
         yield page_of(file), notebook_page(file).encode()
-    yield "reference/commands.md", commands_page().encode()
+    yield "reference/commands.md", _commands_page().encode()
     yield "reference/python.md", python_page().encode()
     for kind in KINDS:
         yield f"reference/{kind}.md", kind_page(kind).encode()
     for file in sorted({linked for one in markdown for linked in linked_files(one)}):
         if page_of(file).startswith("source/") and (ROOT / file).is_file():
             yield page_of(file), source_page(file).encode()
+
+
+def _commands_page() -> str:
+    """The reference of the command line, as ``--help`` prints it."""
+    commands = typer.main.get_command(application)
+    return get_docs_for_click(obj=commands, ctx=typer.Context(commands), name="kaspr-delta", title="Commands")
 
 
 def _docs() -> list[str]:
