@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks import data, peers
 from benchmarks.data import Size
 from benchmarks.harness import Cost, Measurement, compared, cost_of, forget_the_past, median_cost
-from benchmarks.warehouses import Followed, Orders
+from benchmarks.warehouses import Orders
 
 _TIMES = 5
 _SMALLEST = 100_000
@@ -17,14 +17,13 @@ _GOAL = 2
 _ORDERS, _PRODUCTS, _SUBSCRIBERS = 100, 10, 10
 
 
-@dataclass(frozen=True, slots=True)
-class _AtSize:
+class _AtSize(NamedTuple):
     """Costs at one size of the tables. ``fold``: the seconds of all folds, divided by the number of batches."""
 
-    orders: list[Followed]
-    products: list[Followed]
-    merged: list[Cost]
-    fold: float = 0.0
+    orders: Cost
+    products: Cost
+    merged: Cost
+    fold: Cost
 
 
 def measure(folder: Path, rows: int) -> Iterator[Measurement]:
@@ -37,12 +36,10 @@ def measure(folder: Path, rows: int) -> Iterator[Measurement]:
         (f"{_ORDERS} orders changed", large.orders, small.orders),
         (f"{_PRODUCTS} products of {_SUBSCRIBERS} orders each changed", large.products, small.products),
     ):
-        at_large, at_small = (median_cost([one.until_readable for one in found]) for found in (many, few))
-        yield compared("B5", f"{what}, readable on the channel, {grown}", at_large, at_small, goal, note)
-    folds = Cost(large.fold, 0), Cost(small.fold, 0)
-    yield compared("B5", f"a batch's share of the folds, {grown}", *folds, None, note)
-    merged = median_cost(large.merged), median_cost(small.merged)
-    yield compared("B5", f"a plain MERGE of {_ORDERS} rows, {grown}", *merged, None, "not ours: to compare with")
+        yield compared("B5", f"{what}, readable on the channel, {grown}", many, few, goal, note)
+    yield compared("B5", f"a batch's share of the folds, {grown}", large.fold, small.fold, None, note)
+    what, note = f"a plain MERGE of {_ORDERS} rows, {grown}", "not ours: to compare with"
+    yield compared("B5", what, large.merged, small.merged, None, note)
 
 
 def _at(folder: Path, size: Size) -> _AtSize:
@@ -52,7 +49,7 @@ def _at(folder: Path, size: Size) -> _AtSize:
     result = orders.results
     target_folder = folder.with_name(f"{folder.name}-merged")
     target = peers.copy_of(spark, result, target_folder)
-    found = _AtSize([], [], [])
+    costs: list[tuple[Cost, Cost, Cost]] = []
     with orders.running() as running:
         for edition in range(_TIMES + 1):
             changes = data.changed_orders(spark, size, _ORDERS, edition + 1)
@@ -64,13 +61,13 @@ def _at(folder: Path, size: Size) -> _AtSize:
             orders.forget_the_past()
             forget_the_past(target_folder)
             if edition:  # the first compiles code
-                found.orders.append(by_orders)
-                found.products.append(by_products)
-                found.merged.append(merged)
+                costs.append((by_orders.until_readable, by_products.until_readable, merged))
             else:
                 running.settle()
                 before = running.fold_seconds
         running.settle()
         folds = running.fold_seconds - before
     # The end of the run has folded the deferred state.
-    return replace(found, fold=(folds + orders.state_seconds) / (2 * _TIMES))
+    fold = Cost((folds + orders.state_seconds) / (2 * _TIMES), cpu=0)
+    by_order, by_product, merge = map(median_cost, zip(*costs, strict=True))
+    return _AtSize(by_order, by_product, merge, fold)

@@ -10,7 +10,7 @@ from benchmarks import data
 from benchmarks.data import Size
 from benchmarks.harness import Cost, Measurement, compared, mean_cost
 from benchmarks.peers import lone_merge
-from benchmarks.warehouses import Followed, Orders
+from benchmarks.warehouses import Orders
 
 _WARM = 5
 _MANY = 1_000_000
@@ -23,15 +23,15 @@ def measure(folder: Path, rows: int) -> Iterator[Measurement]:
     orders.load()
     spark = orders.app.spark
     result = orders.results
-    ours: list[Followed] = []
-    peer: list[Followed] = []
+    ours: list[Cost] = []
+    peer: list[Cost] = []
     with orders.running() as running, lone_merge(spark, folder / "peer", result) as lone:
         for edition in range(times + _WARM):
             if edition == _WARM:
                 running.settle()
                 before = running.fold_seconds
             changes = data.changed_orders(spark, size, 1, edition + 1)
-            ours.append(running.follow(changes, "orders", 1, folded=False))
+            ours.append(running.follow(changes, "orders", 1, folded=False).until_readable)
             peer.append(lone.follow(result.join(changes.select("key"), "key", "left_semi").select(*result.columns)))
         running.settle()
         folds = (running.fold_seconds - before) / times
@@ -39,10 +39,9 @@ def measure(folder: Path, rows: int) -> Iterator[Measurement]:
     ours, peer = ours[_WARM:], peer[_WARM:]
     against = f"a lone MERGE of one row, {times} times each"
     for name, quantile, goal in (("p50", median, 0.8), ("p90", _p90, 1.2)):
-        mine, theirs = (quantile([one.readable for one in those]) for those in (ours, peer))
-        cpu = [mean_cost([one.until_readable for one in those]).cpu for those in (ours, peer)]
-        yield compared("B4", f"{what}, {name}", Cost(mine, cpu[0]), Cost(theirs, cpu[1]), goal, against)
-    folded = folds + mean_cost([one.until_readable for one in ours]).seconds
+        mine, theirs = (Cost(quantile([one.seconds for one in those]), mean_cost(those).cpu) for those in (ours, peer))
+        yield compared("B4", f"{what}, {name}", mine, theirs, goal, against)
+    folded = folds + mean_cost(ours).seconds
     yield Measurement(f"one order of {size} changed, folded, mean", round(folded, 3), benchmark="B4", unit="s")
 
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from benchmarks.harness import forget_the_past, processor_seconds, spent_since
-from benchmarks.warehouses import Followed
+from benchmarks.harness import Cost, forget_the_past, processor_seconds, spent_since
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,14 +73,14 @@ class Peer:
     table: str
     write: Callable[[DataFrame], object]
 
-    def follow(self, rows: DataFrame) -> Followed:
+    def follow(self, rows: DataFrame) -> Cost:
         """Write rows to the table, and wait until the result has followed."""
         known = _committed_at(self.folder / "result")
         self.write(rows)
         began, before = _committed_at(self.folder / self.table), processor_seconds()
         while (result := _committed_at(self.folder / "result")) <= known:
             time.sleep(0.01)
-        return Followed(result - began, result - began, spent_since(before))
+        return Cost(result - began, spent_since(before))
 
     def forget_the_past(self) -> None:
         """Delete old data files, to make room on the disk."""

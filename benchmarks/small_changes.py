@@ -28,7 +28,7 @@ def measure(folder: Path, rows: int) -> Iterator[Measurement]:
     ours: list[Followed] = []
     recomputed: list[Cost] = []
     folds = 0.0
-    noted: list[Followed] = []
+    noted: list[Cost] = []
     with orders.running() as running, notebook(spark, folder / "notebook", *tables) as usual:
         for edition in range(batches + 1):
             changes = data.changed_orders(spark, size, count, edition + 1)
@@ -56,7 +56,7 @@ def measure(folder: Path, rows: int) -> Iterator[Measurement]:
     folded = Cost(readable.seconds + (folds + orders.state_seconds) / len(ours), readable.cpu)
     what = f"{count:,} of {size} changed"
     goals = (1 / 8, 1 / 4) if rows >= _LARGE else (0.7, 1)
-    plain, slow = mean_cost(recomputed), mean_cost([one.until_folded for one in noted])
+    plain, slow = mean_cost(recomputed), mean_cost(noted)
     yield compared("B2a", f"{what}, readable on the channel", readable, plain, goals[0], "recomputing all")
     yield compared("B2a", f"{what}, folded", folded, plain, goals[1], f"recomputing all; mean of {len(ours)} batches")
     yield compared("B2b", f"{what}, folded", folded, slow, 1 / 2, "the usual notebook: foreachBatch, join, MERGE")

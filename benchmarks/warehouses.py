@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks import data
 from benchmarks.data import Size
@@ -39,39 +39,29 @@ _TICK = 2
 _PATIENCE = 3_600
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """The cost of following a commit: seconds until it is readable on the channel and until it is folded, and CPU."""
+class Followed(NamedTuple):
+    """The cost of following a commit, until it is readable on the channel and until it is folded.
 
-    readable: float
-    folded: float
-    cpu: float
+    Both have all processor seconds: those of folds cannot be separated.
+    """
 
-    @property
-    def until_readable(self) -> Cost:
-        """The cost until readable. Its processor seconds include those of folds: they cannot be separated."""
-        return Cost(self.readable, self.cpu)
-
-    @property
-    def until_folded(self) -> Cost:
-        return Cost(self.folded, self.cpu)
+    until_readable: Cost
+    until_folded: Cost
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """An application whose tables are filled with the rows of ``size``."""
+    """An application whose tables are filled."""
 
     app: Application
-    size: Size
-    folder: Path
 
     @classmethod
     def filled(cls, folder: Path, size: Size) -> Orders:
-        """An application on a new warehouse, whose join has not run yet."""
+        """An application with rows of a size on a new warehouse, whose join has not run yet."""
         app = Application.open(_MANIFEST, warehouse=folder)
         app.delta.append(app.spark, data.products(app.spark, size), "products")
         app.delta.append(app.spark, data.orders(app.spark, size).repartition(8), "orders")
-        return cls(app, size, folder)
+        return cls(app)
 
     @property
     def plan(self) -> ForeignKeyJoinPlan:
@@ -99,7 +89,7 @@ class Orders:
         started = time.time()
         cost = cost_of(lambda: self.app.run(only=[JOIN]))
         readable, folded = self.committed_at(self.plan.log), self.committed_at(PROGRESS)
-        return Followed(readable - started, folded - started, cost.cpu)
+        return Followed(Cost(readable - started, cost.cpu), Cost(folded - started, cost.cpu))
 
     @property
     def results(self) -> DataFrame:
@@ -194,7 +184,8 @@ class Running:
         self._until(lambda: not any(query.status["isTriggerActive"] for query in self._active))
         if folded:
             self.settle()
-        return Followed(readable, readable + self.fold_seconds - spent, spent_since(before))
+        cpu = spent_since(before)
+        return Followed(Cost(readable, cpu), Cost(readable + self.fold_seconds - spent, cpu))
 
     def settle(self) -> None:
         """Wait until all written rows are folded."""

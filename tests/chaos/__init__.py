@@ -13,10 +13,10 @@ A **history** is data: an application and a list of steps, all drawn from a seed
 
 How a history is run, from left to right::
 
-    hunt.py                    engine.py  ->  child.py          world.py
-    draws it, does the steps,  the pipe       a process with    what the steps use:
-    and judges each quiet      to the child   one JVM for       Spark, the application,
-    point                                     many histories    the clock
+    hunt.py                       engine.py                  world.py
+    draws it, has the steps  ->   the child, a process  ->   what the steps use: Spark,
+    done, and judges each         with one JVM for           the application, the clock
+    quiet point                   many histories
 
 * A step that runs the application until quiet, or waits until its continuous run has caught up, ends in a **quiet
   point**. There ``judge.py`` compares the output of each shape (result, folded channel and change feed, state) with

@@ -76,7 +76,7 @@ class Hunt:
     def live(self, history: History) -> tuple[int, Failure | None]:
         """Do the steps of a history on a new warehouse until the first failure. The number of steps done, and it."""
         folder = self.folder / "disk" / "history"
-        tables = Tables(folder / "warehouse", self.engine)
+        tables = Tables(folder / "warehouse", self.engine.rows)
         self.histories += 1
         self.say(f"seed {history.seed}: {history.recipe}")
         shutil.rmtree(folder, ignore_errors=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -24,20 +24,12 @@ Values = dict[str, Any]
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
 
 
-class SparkReader(Protocol):
-    """Reads with Spark the tables that delta-rs cannot read."""
-
-    def rows(self, folder: Path) -> Stored:
-        """All rows of a table."""
-        ...
-
-
 class Tables:
-    """The tables of one warehouse. Each is read once per quiet point."""
+    """The tables of one warehouse. Each is read once per quiet point, by ``on_spark`` if delta-rs cannot read it."""
 
-    def __init__(self, warehouse: Path, spark: SparkReader) -> None:
+    def __init__(self, warehouse: Path, on_spark: Callable[[Path], Stored]) -> None:
         self.warehouse = warehouse
-        self._spark = spark
+        self._on_spark = on_spark
         self._read: dict[tuple[str, Path], Stored] = {}
 
     def forget(self) -> None:
@@ -83,7 +75,7 @@ class Tables:
     def _rows(self, folder: Path) -> Stored:
         table = DeltaTable(str(folder))
         if table.protocol().min_reader_version > 1:
-            return self._spark.rows(folder)
+            return self._on_spark(folder)
         rows: Stored = table.to_pyarrow_table().to_pylist()
         return rows
 

@@ -74,7 +74,7 @@ def post(world: World, shape: PostingView, records: list[DrawnRecord]) -> None:
     _note(world, POSTED, produced)
     sent = [{"key": record["key"], "value": record["value"]} for record in produced]
     answer = world.client().post(f"/{shape.name}", json=sent)
-    on_topic = {record.value["id"] for record in topic_records(Tables(world.warehouse, world), POSTED)}
+    on_topic = {record.value["id"] for record in topic_records(Tables(world.warehouse, world.rows), POSTED)}
     missing = {record["id"] for record in records} - on_topic
     if not answer.is_success or missing:
         raise WrongError(f"{answer.status_code}: {answer.text}; not on the topic: {missing}")
@@ -88,7 +88,7 @@ def get_rows(world: World, shape: ReadingView) -> str | None:
         return "it is served without Spark, which alone reads a table with this feature"
     deadline = time.monotonic() + _PATIENCE
     while True:
-        expected = texts(world.recipe.values(shape.table, Tables(world.warehouse, world)))
+        expected = texts(world.recipe.values(shape.table, Tables(world.warehouse, world.rows)))
         answer = world.client().get(f"/{shape.name}")
         if answer.is_success and texts(shape.shown(world.recipe, answer.json())) == expected:
             return None
@@ -102,7 +102,7 @@ def _note(world: World, topic: str, records: list[dict[str, Any]]) -> None:
 
     During a continuous run the note is not ``sure``: a row written earlier may be in the record's batch or in another.
     """
-    tables, sure = Tables(world.warehouse, world), not world.runs_continuously()
+    tables, sure = Tables(world.warehouse, world.rows), not world.runs_continuously()
     for shape in world.recipe.shapes.values():
         if isinstance(shape, JoinAtArrival) and shape.topic == topic:
             rows = tables.live(world.recipe.sources[shape.right])
