@@ -5,51 +5,30 @@ It needs an embedded Spark: a Spark Connect server reports neither. Tests and be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from typing_extensions import Self
 
 _FILES_READ = "number of files read"
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A Spark job: its number, when it began, and Spark's description of it."""
-
-    number: int
-    began: datetime
-    description: str
-
-
-@dataclass
 class SparkWork:
-    """The work of Spark since the beginning of a ``with`` block."""
+    """The work of Spark that begins after this object was made, or after its last ``restart``."""
 
-    spark: SparkSession
-    _job: int = field(default=-1, init=False)
-    _statement: int = field(default=-1, init=False)
-
-    def __enter__(self) -> Self:
-        self._job = max((job.jobId() for job in self._all_jobs()), default=-1)
-        self._statement = max((one.executionId() for one in self._all_statements()), default=-1)
-        return self
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.restart()
 
     def restart(self) -> None:
         """Count only work that begins from now on."""
-        self.__enter__()
-
-    def __exit__(self, *_: object) -> None:
-        """Do nothing: jobs and files can be read after the block too."""
+        self._job = max((job.jobId() for job in self._all_jobs()), default=-1)
+        self._statement = max((one.executionId() for one in self._all_statements()), default=-1)
 
     @property
-    def jobs(self) -> list[Job]:
-        """The jobs, in the order in which they were submitted."""
-        new = sorted((job for job in self._all_jobs() if job.jobId() > self._job), key=lambda job: job.jobId())
-        return [Job(job.jobId(), _moment(job.submissionTime()), _text(job.description())) for job in new]
+    def job_count(self) -> int:
+        """The number of jobs."""
+        return sum(job.jobId() > self._job for job in self._all_jobs())
 
     @property
     def files_read(self) -> dict[str, int]:
@@ -89,12 +68,3 @@ class SparkWork:
 def _all(scala: Any) -> list[Any]:
     items = scala.toSeq() if hasattr(scala, "toSeq") else scala
     return [items.apply(number) for number in range(items.size())]
-
-
-def _moment(option: Any) -> datetime:
-    milliseconds = option.get().getTime() if option.isDefined() else 0
-    return datetime.fromtimestamp(milliseconds / 1_000, timezone.utc)
-
-
-def _text(option: Any) -> str:
-    return str(option.get()) if option.isDefined() else ""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +22,7 @@ from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 from kaspr_delta.runtime.run_events import BatchDone, RunEvent
 from kaspr_delta.storage.layout import PROGRESS, state_ref
 from kaspr_delta.storage.spark.frames import collected
+from tests.continuous import running
 from tests.folders import folder_of
 
 if TYPE_CHECKING:
@@ -136,34 +136,29 @@ class Orders:
     @contextmanager
     def running(self) -> Iterator[Running]:
         """Run the join within the block, as ``run --continuous`` does."""
-        running = Running(self)
-        thread = threading.Thread(target=running.run)
-        thread.start()
-        try:
-            running.wait_for_stream()
-            yield running
-        finally:
-            running.stop.set()
-            thread.join()
+        reports: list[BatchReport] = []
+
+        def listener(event: RunEvent) -> None:
+            if isinstance(event, BatchDone):
+                reports.append(event.report)
+
+        with running(self.app, every=_EVERY, only=[JOIN], listener=listener) as failures:
+            join = Running(self, reports, failures)
+            join.wait_for_stream()
+            yield join
 
 
 @dataclass
 class Running:
-    """A join that runs continuously, and the reports of its batches."""
+    """A join that runs continuously, the reports of its batches, and the error that stopped it.
+
+    ``written`` is the number of rows that ``follow`` has written.
+    """
 
     orders: Orders
-    stop: threading.Event = field(default_factory=threading.Event)
-    reports: list[BatchReport] = field(default_factory=list)
-    # The number of rows that ``follow`` has written.
+    reports: list[BatchReport]
+    failures: list[Exception]
     written: int = 0
-    failure: Exception | None = None
-
-    def run(self) -> None:
-        """Run until stopped, in a thread of its own."""
-        try:
-            self.orders.app.run_continuously(self.stop, every=_EVERY, only=[JOIN], listener=self._heard)
-        except Exception as error:  # noqa: BLE001  raised by the waiting thread
-            self.failure = error
 
     def wait_for_stream(self) -> None:
         """Wait until the stream has initialized its sources."""
@@ -200,15 +195,11 @@ class Running:
     def _active(self) -> list[StreamingQuery]:
         return list(self.orders.app.spark.streams.active)
 
-    def _heard(self, event: RunEvent) -> None:
-        if isinstance(event, BatchDone):
-            self.reports.append(event.report)
-
     def _until(self, done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _PATIENCE
         while not done():
-            if self.failure is not None:
-                raise self.failure
+            if self.failures:
+                raise self.failures[0]
             if time.monotonic() > deadline:
                 msg = f"{JOIN} has not followed within {_PATIENCE} s"
                 raise TimeoutError(msg)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import Literal
 
@@ -72,9 +72,8 @@ class Difference:
 
 def difference_per_event(case: Case, outcome: Outcome, rule: Rule = TABLE) -> Difference | None:
     """Compare an outcome with a run after every event: the emissions of each event, then the final rows."""
-    return _event_difference(case, outcome.emitted, rule) or _end_difference(
-        case, outcome, rule, optional_keys=frozenset()
-    )
+    found = _event_difference(case, outcome.emitted, rule)
+    return found or final_difference(case, outcome, replace(rule, optional_keys=no_keys))
 
 
 def final_difference(case: Case, outcome: Outcome, rule: Rule = TABLE) -> Difference | None:
@@ -82,18 +81,13 @@ def final_difference(case: Case, outcome: Outcome, rule: Rule = TABLE) -> Differ
 
     Of a stream: all emissions, in any order.
     """
-    return _end_difference(case, outcome, rule, optional_keys=rule.optional_keys(case))
-
-
-def _end_difference(case: Case, outcome: Outcome, rule: Rule, optional_keys: frozenset[str]) -> Difference | None:
     if rule.stream:
         return _emission_difference(chain.from_iterable(case.expected.emitted), chain.from_iterable(outcome.emitted))
-    absent = optional_keys - outcome.result.keys()
+    absent = rule.optional_keys(case) - outcome.result.keys()
     expected = {key: value for key, value in (case.expected.final or {}).items() if key not in absent}
     folded = fold(chain.from_iterable(outcome.emitted))
-    return _row_difference("final result table", expected, outcome.result) or _row_difference(
-        "final channel", expected, folded
-    )
+    found = _row_difference("final result table", expected, outcome.result)
+    return found or _row_difference("final channel", expected, folded)
 
 
 def fold(emissions: Iterable[Emission]) -> Rows:
@@ -125,22 +119,15 @@ def _event_difference(case: Case, emitted: Sequence[Sequence[Emission]], rule: R
         if deleted and rule.times == "until a deletion":  # also superfluous emissions: they have its time too
             timeless.update(emission.key for emission in case.expected.emitted[number - 1])
         for one, other in zip_longest(_arranged(expected, rule), _arranged(got, rule)):
-            timed = not deleted and (one is None or one.key not in timeless)
-            if not _same(one, other, timed=timed):
+            if one is not None and other is not None and (deleted or one.key in timeless):
+                other = replace(other, ts=one.ts)  # noqa: PLW2901  its time is not compared
+            if one != other:
                 return Difference(where, _shown(one), _shown(other))
     return None
 
 
 def _arranged(emissions: Iterable[Emission], rule: Rule) -> Iterable[Emission]:
     return emissions if rule.ordered else sorted(emissions, key=lambda emission: (emission.key, emission.value or ""))
-
-
-def _same(expected: Emission | None, got: Emission | None, *, timed: bool) -> bool:
-    if expected is None or got is None:
-        return False
-    if (expected.key, expected.value) != (got.key, got.value):
-        return False
-    return not timed or expected.ts == got.ts
 
 
 def _emission_difference(expected: Iterable[Emission], got: Iterable[Emission]) -> Difference | None:

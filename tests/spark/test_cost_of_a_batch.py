@@ -54,7 +54,7 @@ class Steps:
 
         def noted(*arguments: Any, **named: Any) -> Any:
             if self.work is not None:
-                self.begun[step] = len(self.work.jobs)
+                self.begun[step] = self.work.job_count
             return called(*arguments, **named)
 
         patched.setattr(where, method, noted)
@@ -62,8 +62,13 @@ class Steps:
     @property
     def jobs(self) -> dict[str, int]:
         assert self.work is not None
-        first, second, third, last = self.begun["commit"], self.begun["fold"], self.begun["progress"], self.work.jobs
-        return {"decide": first, "commit": second - first, "fold": third - second, "progress": len(last) - third}
+        first, second, third, last = (
+            self.begun["commit"],
+            self.begun["fold"],
+            self.begun["progress"],
+            self.work.job_count,
+        )
+        return {"decide": first, "commit": second - first, "fold": third - second, "progress": last - third}
 
 
 WriteAndWait = Callable[[str, str, dict[str, Any]], SparkWork]
@@ -76,7 +81,8 @@ def continuous_join(spark: SparkSession, orders: Orders) -> Iterator[WriteAndWai
     The function returns the work of Spark.
     """
     orders.load()
-    with orders.running() as running, SparkWork(spark) as work:
+    work = SparkWork(spark)
+    with orders.running() as running:
 
         def write_and_wait(table: str, key: str, value: dict[str, Any]) -> SparkWork:
             rows = {"key": [json.dumps(key)], "value": [json.dumps(value)], "timestamp": [datetime.now(timezone.utc)]}
@@ -91,9 +97,9 @@ def continuous_join(spark: SparkSession, orders: Orders) -> Iterator[WriteAndWai
 
 def wait(running: Running) -> None:
     deadline = time.monotonic() + 120
-    while not running.reports and running.failure is None and time.monotonic() < deadline:
+    while not running.reports and not running.failures and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert running.failure is None
+    assert running.failures == []
     assert sum(report.rows_in for report in running.reports) == 1
 
 
@@ -105,7 +111,7 @@ def test_a_batch_of_one_row_takes_at_most_the_documented_spark_jobs(
         write_and_wait("orders", "O-new", {"product_id": "P000001"})  # the first batch reads the logs of the tables
         steps = Steps(monkeypatch)
         for number in range(3):
-            steps.work = SparkWork(spark).__enter__()
+            steps.work = SparkWork(spark)
             write_and_wait("orders", f"O-{number}", {"product_id": "P000001", "quantity": number})
             found = steps.jobs
             assert {step: jobs for step, jobs in found.items() if jobs > most[step]} == {}, found
