@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 import typer
 from typer.cli import get_docs_for_click
@@ -28,7 +27,6 @@ SETTINGS = Path(__file__).parent / "mkdocs.yml"
 STYLE = Path(__file__).parent / "style.css"
 # Lines of the settings that change if the site has the scripts for searching and for pictures.
 _SEARCH = "  - search"
-_NO_SCRIPTS: Mapping[str, bytes] = MappingProxyType({})
 _FENCES = "  - pymdownx.superfences"
 _FENCES_WITH_PICTURES = f"""{_FENCES}:
       custom_fences:
@@ -62,12 +60,13 @@ _REFERENCE = (
 _INSIDE = ("architecture.md", "contributing.md", "tests.md", "scenarios.md", "changelog.md")
 
 
-def files_of_the_site(scripts: Mapping[str, bytes] = _NO_SCRIPTS) -> dict[str, bytes]:
+def files_of_the_site(scripts: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
     """Files for the builder of the site, by name: ``mkdocs.yml`` and the folder ``pages``.
 
     Without the script that draws pictures, their source text is shown. Without the script for searching, a site can be
     searched only if it is served, not if it is opened from a disk.
     """
+    scripts = scripts or {}
     written = {f"pages/{name}": content for name, content in _pages()}
     written["pages/style.css"] = STYLE.read_bytes()
     written |= {f"pages/{name}": script for name, script in scripts.items()}

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.mutants.faults import ROOT, Fault, load
 
@@ -35,15 +36,12 @@ class Outcome:
     seconds: float = 0.0
 
     def __str__(self) -> str:
-        match self.result:
-            case "found":
-                return f"found by {self.by} in {self.seconds:.0f} s"
-            case "not found":
-                return f"NOT FOUND in {self.seconds:.0f} s"
-            case "no match":
-                return "the text no longer matches"
-            case _:
-                return f"the tests did not run: {self.by}"
+        return {
+            "found": f"found by {self.by} in {self.seconds:.0f} s",
+            "not found": f"NOT FOUND in {self.seconds:.0f} s",
+            "no match": "the text no longer matches",
+            "not run": f"the tests did not run: {self.by}",
+        }[self.result]
 
 
 def tried(fault: Fault, tree: Path, *, java: bool) -> Outcome:
@@ -80,15 +78,6 @@ def run(tests: Sequence[str], tree: Path, kind: str = "not slow") -> Outcome:
     return Outcome("not run", next(reversed((done.stdout + done.stderr).splitlines()), ""), seconds)
 
 
-def compared(before: dict[str, dict[str, object]], after: dict[str, dict[str, object]]) -> list[str]:
-    """The faults of both runs whose result or finding test differs."""
-    return [
-        f"{name}: {before[name]['result']} {before[name]['by']} -> {now['result']} {now['by']}"
-        for name, now in after.items()
-        if name in before and [before[name][of] for of in ("result", "by")] != [now[of] for of in ("result", "by")]
-    ]
-
-
 def main() -> int:
     """The exit code: 0 if all faults were found."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description="Which test finds which fault?")
@@ -108,7 +97,7 @@ def main() -> int:
             print(f"{one.room}: {one.name} ({', '.join((*one.tests, *one.java, *one.longer))})")  # noqa: T201
         return 0
     before = json.loads(options.compare.read_text()) if options.compare else {}
-    results: dict[str, dict[str, object]] = {}
+    results: dict[str, dict[str, Any]] = {}
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="kaspr-delta-mutants-") as folder:
         tree = shutil.copytree(ROOT, Path(folder, "tree"), ignore=_NOT_COPIED)
@@ -125,7 +114,10 @@ def main() -> int:
             options.results.parent.mkdir(parents=True, exist_ok=True)
             options.results.write_text(json.dumps(results, indent=1) + "\n")
     print(", ".join(f"{count} {result}" for result, count in counts.items()))  # noqa: T201
-    print("\n".join(compared(before, results)), end="\n" if options.compare else "")  # noqa: T201
+    for name in [name for name in results if name in before]:
+        was, now = ([found[name][of] for of in ("result", "by")] for found in (before, results))
+        if was != now:
+            print(f"{name}: {' '.join(was)} -> {' '.join(now)}")  # noqa: T201
     return int(counts["found"] < len(faults))
 
 
