@@ -6,8 +6,8 @@ with ``python -m tests.chaos --replay FILE``.
 A **history** is data: an application and a list of steps, all drawn from a seed, written as JSON lines
 (``history.py``).
 
-* ``recipe.py``: an application has *sources*, tables that steps write (``sources.py``), and *shapes*, resources that
-  read them (``shapes/``). A shape writes its manifest, and computes its expected rows with a naive model.
+* An application has *sources*, tables that steps write (``sources.py``), and *shapes*, resources that read them
+  (``shapes/``). A shape writes its manifest, and computes its expected rows with a naive model.
 * ``steps/``: a step is one action with its arguments: a write by the API, a statement of SQL, upkeep, a run, a kill.
   Every step fits every state, so any of them can be left out.
 

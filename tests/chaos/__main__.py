@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.chaos.history import History
-from tests.chaos.hunt import Hunt
+from tests.chaos.hunt import hunting
 
 _KEPT = Path(__file__).parents[2] / "build" / "chaos"
 
@@ -27,8 +27,8 @@ def main() -> int:
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # unmounts the disk and ends the child
     with tempfile.TemporaryDirectory(prefix="kaspr-delta-chaos-") as folder:
-        hunting = Hunt(Path(folder), arguments.kept, partial(print, flush=True), 60 * arguments.shrink)
-        with hunting as hunt:
+        say = partial(print, flush=True)
+        with hunting(Path(folder), arguments.kept, say, patience=60 * arguments.shrink) as hunt:
             if arguments.replay is not None:
                 _, failure = hunt.live(History.read(arguments.replay))
                 return int(failure is not None)

@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.recipe import Recipe
+from tests.chaos.shapes.shape import Recipe
 from tests.chaos.steps import ACTIONS, Step, do_step
 from tests.chaos.tables import Stored
 from tests.chaos.world import Quiet, World

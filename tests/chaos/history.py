@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.chaos.recipe import Recipe
+from tests.chaos.shapes.shape import Recipe
 from tests.chaos.steps import Step, draw_step
 
 

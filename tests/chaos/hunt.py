@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from tests.chaos.engine import DiedError, Engine, FailedError
 from tests.chaos.history import History
@@ -18,9 +18,6 @@ from tests.chaos.steps import Step
 from tests.chaos.tables import Tables
 from tests.small_disk import mounted
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 # Seconds for a continuous run to catch up, and between two checks of it.
 _PATIENCE = 120.0
 _POLL_SECONDS = 0.5
@@ -28,31 +25,20 @@ _POLL_SECONDS = 0.5
 
 @dataclass
 class Hunt:
-    """A run of many histories on one engine.
+    """A run of many histories on one engine, each in a new folder.
 
     ``kept``: the folder for histories that fail. ``patience``: the most seconds to shrink one. ``steps``: the number of
     random steps of a history. ``judged`` counts the quiet points.
     """
 
+    engine: Engine
     folder: Path
     kept: Path
     say: Callable[[str], None] = print
     patience: float = 300.0
     steps: int = 40
-    engine: Engine = field(init=False)
-    histories: int = field(default=0, init=False)
-    judged: int = field(default=0, init=False)
-    _held: ExitStack = field(default_factory=ExitStack, init=False)
-
-    def __enter__(self) -> Self:
-        problem = self._held.enter_context(mounted(self.folder / "disk"))
-        if problem:
-            self.say(f"no disk is filled, for there is no small one: {problem}")
-        self.engine = self._held.enter_context(closing(Engine(self.folder / "engine")))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._held.close()
+    histories: int = 0
+    judged: int = 0
 
     def hunt(self, seed: int, minutes: float, histories: int | None = None) -> list[Failure]:
         """Run random histories, from a seed on, until their number or the time is reached. The failures found."""
@@ -75,11 +61,10 @@ class Hunt:
 
     def live(self, history: History) -> tuple[int, Failure | None]:
         """Do the steps of a history on a new warehouse until the first failure. The number of steps done, and it."""
-        folder = self.folder / "disk" / "history"
-        tables = Tables(folder / "warehouse", self.engine.rows)
+        tables = Tables(self.folder / "warehouse", self.engine.rows)
         self.histories += 1
         self.say(f"seed {history.seed}: {history.recipe}")
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
         name, done = "open", 0
         try:
             self.engine.open(history.recipe, tables.warehouse)
@@ -93,7 +78,7 @@ class Hunt:
         except DiedError as error:
             failure = Failure(f"{name} dies", str(error))
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(self.folder, ignore_errors=True)
         if failure is not None:
             self.say(f"seed {history.seed}, step {done}: {failure}")
         return done, failure
@@ -118,7 +103,6 @@ class Hunt:
         file = self.kept / f"seed-{history.seed}.jsonl"
         history.write(file)
         silent = replace(self, say=lambda _: None)
-        silent.engine = self.engine
 
         def still_fails(shorter: History) -> bool:
             _, again = silent.live(shorter)
@@ -128,3 +112,12 @@ class Hunt:
         history.write(file)
         self.say(f"shrunk to {len(history.steps)} steps; replay with: python -m tests.chaos --replay {file}")
         self.say(file.read_text())
+
+
+@contextmanager
+def hunting(folder: Path, kept: Path, say: Callable[[str], None] = print, **options: Any) -> Iterator[Hunt]:
+    """A hunt on a small disk in a folder, and its engine, until the block ends."""
+    with mounted(folder / "disk") as problem, closing(Engine(folder / "engine")) as engine:
+        if problem:
+            say(f"no disk is filled, for there is no small one: {problem}")
+        yield Hunt(engine, folder / "disk" / "history", kept, say, **options)

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.chaos.recipe import Recipe
-from tests.chaos.shapes.shape import Shape
+from tests.chaos.shapes.shape import Recipe, Shape
 from tests.chaos.tables import Tables
 from tests.chaos.topics import FROM_FILES, input_folder, lines, topic_records
 

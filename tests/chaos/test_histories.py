@@ -12,9 +12,9 @@ from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.loader import load_text
 from tests.chaos.history import History
 from tests.chaos.judge import judged
-from tests.chaos.recipe import Recipe
 from tests.chaos.shapes import SHAPES
 from tests.chaos.shapes.aggregates import Sum
+from tests.chaos.shapes.shape import Recipe
 from tests.chaos.shapes.table_joins import ForeignKeyJoin
 from tests.chaos.sources import Source
 from tests.chaos.steps import ACTIONS

@@ -36,7 +36,7 @@ class Record(NamedTuple):
     at: int
 
 
-def draw_records(dice: random.Random) -> list[DrawnRecord]:
+def draw_records(dice: random.Random, _: object) -> list[DrawnRecord]:
     """Some records."""
     return [_draw_record(dice) for _ in range(dice.randint(1, 6))]
 

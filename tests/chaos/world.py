@@ -14,7 +14,7 @@ import httpx
 import time_machine
 
 from kaspr_delta import AlreadyRunningError, Application
-from tests.chaos.recipe import Recipe
+from tests.chaos.shapes.shape import Recipe
 from tests.chaos.sources import Source
 from tests.continuous import running
 from tests.serving import served_by_uvicorn

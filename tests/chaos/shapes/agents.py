@@ -6,16 +6,13 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.chaos.shapes.shape import Claim, Shape, any_shape, function, one_of, shape
+from tests.chaos.shapes.shape import Claim, Recipe, Shape, any_shape, function, one_of, shape
 from tests.chaos.shapes.stream_tables import MadeFromTopic, counts_by_group
 from tests.chaos.shapes.table_joins import TableJoin
 from tests.chaos.tables import Tables, Values, canonical, pair, plain, texts
 from tests.chaos.topics import EVERY_TOPIC, Record, lines, topic_records
-
-if TYPE_CHECKING:
-    from tests.chaos.recipe import Recipe
 
 _MIDNIGHT = "T00:00:00"
 _COUNT = """\

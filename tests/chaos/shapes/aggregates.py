@@ -6,14 +6,11 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.chaos.shapes.shape import Claim, Shape, any_with_fields, evaluated, function, shape
+from tests.chaos.shapes.shape import Claim, Recipe, Shape, any_with_fields, evaluated, function, shape
 from tests.chaos.tables import Tables, Values, canonical, key_text, plain, texts
 from tests.properties import naive_join
-
-if TYPE_CHECKING:
-    from tests.chaos.recipe import Recipe
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,11 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.chaos.shapes.shape import Claim, Shape, function, one_of, shape
+from tests.chaos.shapes.shape import Claim, Recipe, Shape, function, one_of, shape
 from tests.chaos.tables import Tables, Values, key_text, plain, texts
 from tests.chaos.topics import EVERY_TOPIC, TOPICS, Record, topic_records
-
-if TYPE_CHECKING:
-    from tests.chaos.recipe import Recipe
 
 _WINDOW = 10
 

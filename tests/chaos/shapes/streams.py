@@ -6,14 +6,11 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.chaos.shapes.shape import Claim, Shape, any_source, function, one_of, shape
+from tests.chaos.shapes.shape import Claim, Recipe, Shape, any_source, function, one_of, shape
 from tests.chaos.tables import Stored, Tables, Values, canonical, key_text, pair, plain
 from tests.chaos.topics import POSTED, TOPICS, Record, topic_records
-
-if TYPE_CHECKING:
-    from tests.chaos.recipe import Recipe
 
 _WINDOW = 10
 # Longer than any history, so that no record is late.

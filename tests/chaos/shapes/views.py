@@ -5,14 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.chaos.shapes.shape import Claim, Shape, function, shape
+from tests.chaos.shapes.shape import Claim, Recipe, Shape, function, shape
 from tests.chaos.tables import Tables, Values, key_text, plain
 from tests.chaos.topics import POSTED, topic_records
-
-if TYPE_CHECKING:
-    from tests.chaos.recipe import Recipe
 
 _EACH = """\
 async def each(request):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from kaspr_delta import KasprError
 from tests.chaos.steps.step import action
+from tests.chaos.world import World
 from tests.small_disk import SmallDisk, is_small
-
-if TYPE_CHECKING:
-    from tests.chaos.world import World
 
 
 @action(table=lambda dice, recipe: dice.choice([*recipe.sources, *recipe.shapes]))

@@ -10,15 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kaspr_delta import ResourceFailedError
 from tests.chaos.shapes.shape import one_of
 from tests.chaos.steps.step import action
+from tests.chaos.world import World
 from tests.spark.dying import die, watched_writes
-
-if TYPE_CHECKING:
-    from tests.chaos.world import World
 
 # Seconds to wait for the write at which a continuous run dies.
 _WATCH_SECONDS = 5.0

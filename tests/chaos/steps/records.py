@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.chaos.shapes.shape import any_shape
 from tests.chaos.shapes.streams import JoinAtArrival, paired
@@ -24,22 +23,15 @@ from tests.chaos.topics import (
 )
 from tests.chaos.world import World, WrongError
 
-if TYPE_CHECKING:
-    from tests.chaos.recipe import Recipe
-
 # Seconds in which a view has to show the committed rows, and seconds between two requests.
 _PATIENCE = 20.0
 _POLL_SECONDS = 0.2
 
 
-def _records(dice: random.Random, _: Recipe) -> list[DrawnRecord]:
-    return draw_records(dice)
-
-
 @action(
     weight=10,
     topic=lambda dice, recipe: dice.choice([topic for topic in recipe.topics if topic != FROM_FILES]),
-    records=_records,
+    records=draw_records,
 )
 def produce(world: World, topic: str, records: list[DrawnRecord]) -> str | None:
     """Records are put on a topic in one commit."""
@@ -54,7 +46,7 @@ def produce(world: World, topic: str, records: list[DrawnRecord]) -> str | None:
 @action(
     weight=6,
     topic=lambda dice, recipe: dice.choice([topic for topic in recipe.topics if topic == FROM_FILES]),
-    records=_records,
+    records=draw_records,
 )
 def drop_file(world: World, topic: str, records: list[DrawnRecord]) -> None:  # noqa: ARG001
     """A file of lines appears in the folder that a topic reads."""
@@ -67,7 +59,7 @@ def drop_file(world: World, topic: str, records: list[DrawnRecord]) -> None:  # 
     (folder / f"_{name}").rename(folder / name)  # so that the file appears complete
 
 
-@action(weight=4, shape=any_shape(lambda one: isinstance(one, PostingView)), records=_records)
+@action(weight=4, shape=any_shape(lambda one: isinstance(one, PostingView)), records=draw_records)
 def post(world: World, shape: PostingView, records: list[DrawnRecord]) -> None:
     """Records are sent to a web view, which puts them on a topic before it answers."""
     produced = [api_record(record, world.recipe.keys) for record in records]

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from tests.chaos.shapes.shape import any_source
+from tests.chaos.shapes.shape import Recipe, any_source
 from tests.chaos.sources import KEY_COUNT, Row, Rows, Source, draw_row, draw_rows
 from tests.chaos.steps.step import action
-
-if TYPE_CHECKING:
-    from tests.chaos.recipe import Recipe
-    from tests.chaos.world import World
+from tests.chaos.world import World
 
 
 def _any_own_source(dice: random.Random, recipe: Recipe) -> str:

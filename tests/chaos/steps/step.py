@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-if TYPE_CHECKING:
-    from tests.chaos.recipe import Recipe
-    from tests.chaos.world import World
-
-    Draw = Callable[[random.Random, Recipe], Any]
+from tests.chaos.shapes.shape import Draw, Recipe
+from tests.chaos.world import World
 
 Work = TypeVar("Work", bound="Callable[..., str | None]")
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
-from tests.chaos.shapes.shape import any_source, one_of
+from tests.chaos.shapes.shape import Recipe, any_source, one_of
 from tests.chaos.sources import Source
 from tests.chaos.steps.step import action
-
-if TYPE_CHECKING:
-    from tests.chaos.recipe import Recipe
-    from tests.chaos.world import World
+from tests.chaos.world import World
 
 _COMPACTIONS = ("OPTIMIZE {table}", "OPTIMIZE {table} ZORDER BY ({column})", "REORG TABLE {table} APPLY (PURGE)")
 _FEATURES = (
