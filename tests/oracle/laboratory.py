@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -25,30 +24,27 @@ Record = dict[str, Any]
 Commit = Callable[[], object]
 
 
-@dataclass
 class Laboratory:
     """An application in a folder, with a resource for every set of parameters among the cases."""
 
-    cases: Sequence[Case]
-    folder: Path
-    lanes: Sequence[Lane] = field(init=False)
-    app: Application = field(init=False)
-    # The lane and partition of each case, by its number.
-    _places: Mapping[int, tuple[Lane, int]] = field(init=False)
-    # The version of each lane's output after each run, by the lane's name.
-    _versions: dict[str, list[int]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.lanes = lanes(self.cases)
-        write_manifests(self.folder / "manifests", self.lanes)
-        self.app = Application.open(self.folder / "manifests", warehouse=self.folder / "warehouse")
+    def __init__(self, cases: Sequence[Case], folder: Path) -> None:
+        self.cases, self.lanes = cases, lanes(cases)
+        write_manifests(folder / "manifests", self.lanes)
+        self.app = Application.open(folder / "manifests", warehouse=folder / "warehouse")
+        # The lane and partition of each case, by its number.
         self._places = {number: (lane, n) for lane in self.lanes for n, number in enumerate(lane.numbers)}
-        self._versions = {lane.name: [] for lane in self.lanes}
+        # The version of each lane's output after each run, by the lane's name.
+        self._versions: dict[str, list[int]] = {lane.name: [] for lane in self.lanes}
 
     def run_turn(self, turn: Turn) -> None:
         """Write the events of a turn, and run the resources of their cases until quiet."""
         self._write_events(turn)
-        self._run(turn.keys())
+        concerned = {self._places[number][0].name for number in turn}
+        self.app.run(only=[lane.resource for lane in self.lanes if lane.name in concerned])
+        for lane in self.lanes:
+            versions = self._versions[lane.name]
+            last = versions[-1] if versions else 0
+            versions.append(lane.family.output.version(self.app, lane.name) if lane.name in concerned else last)
 
     def outcomes(self) -> list[Outcome]:
         """The outcome of each case."""
@@ -60,9 +56,8 @@ class Laboratory:
                 emitted[number][run].append(emission)
             for number, key, value in rows:
                 # Two rows of one key make a text that equals no recorded result.
-                final_rows[number][key] = (
-                    f"{final_rows[number][key]} and {value}" if key in final_rows[number] else value
-                )
+                earlier = final_rows[number].get(key)
+                final_rows[number][key] = value if earlier is None else f"{earlier} and {value}"
         return [Outcome(*outcome) for outcome in zip(emitted, final_rows, strict=True)]
 
     def _write_events(self, turn: Turn) -> None:
@@ -78,14 +73,6 @@ class Laboratory:
             commits += [partial(self._write, *place, written) for place, written in rows.items()]
             side_by_side(commits)
             commits = []
-
-    def _run(self, numbers: Collection[int]) -> None:
-        concerned = {self._places[number][0].name for number in numbers}
-        self.app.run(only=[lane.resource for lane in self.lanes if lane.name in concerned])
-        for lane in self.lanes:
-            versions = self._versions[lane.name]
-            last = versions[-1] if versions else 0
-            versions.append(lane.family.output.version(self.app, lane.name) if lane.name in concerned else last)
 
     def _records(self, turn: Turn) -> dict[str, list[Record]]:
         """The records of a turn, by topic."""
