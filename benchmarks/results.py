@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import shlex
 import subprocess
 from collections.abc import Iterable
@@ -99,13 +100,9 @@ def _java() -> str:
 
 
 def _processor() -> str:
-    found = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
-    return found[0] if found else platform.machine()
+    found = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
+    return found[1] if found else platform.machine()
 
 
 def _memory() -> int:
     return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
-
-
-def _lines(file: str) -> list[str]:
-    return Path(file).read_text().splitlines() if Path(file).exists() else []

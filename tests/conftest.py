@@ -23,14 +23,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 OrderSystem = Callable[[], Application]
 # The second compiler and a parallel collector double the CPU time of a JVM that lives for seconds.
-FOR_SHORT_LIVES = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+FOR_SHORT_LIVES = ("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--file-durations`` prints the time of each file, and limits it."""
-    parser.addoption(
-        "--file-durations", action="store_true", help="print the seconds of each test file, and limit them"
-    )
+    parser.addoption("--file-durations", action="store_true", help="print the seconds of each file, and limit them")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -71,8 +69,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, short_lived_jvms: None) -> S
     folder = tmp_path_factory.mktemp("spark")
     configure(folder)
     with pytest.MonkeyPatch.context() as patched:
-        for name in FOR_SHORT_LIVES:
-            patched.delenv(name)
+        patched.delenv(FOR_SHORT_LIVES[0])
         return session_for_few_rows(folder / "spark.log")
 
 
@@ -80,8 +77,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, short_lived_jvms: None) -> S
 def short_lived_jvms() -> Iterator[None]:
     """Set options for the JVMs of processes that tests start."""
     with pytest.MonkeyPatch.context() as patched:
-        for name, options in FOR_SHORT_LIVES.items():
-            patched.setenv(name, options)
+        patched.setenv(*FOR_SHORT_LIVES)
         yield
 
 

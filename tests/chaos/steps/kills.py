@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,26 +82,18 @@ def _run_and_kill(world: World, seconds: float, kill: Callable[[], None]) -> Exc
 
 
 def _kill_workers() -> Iterator[int]:
-    """Kill the Python workers of this process's JVM and yield their ids.
+    """Kill the Python workers of this session's JVM and yield their ids.
 
     The daemon that forks them is spared: without it the JVM fails once.
     """
     parents: dict[int, int] = {}
-    forked = set[int]()
-    for process in Path("/proc").glob("[0-9]*"):
+    for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # the process has ended
-            _, _, rest = (process / "stat").read_text().rpartition(")")
-            parents[int(process.name)] = int(rest.split()[1])
-            if b"pyspark.daemon" in (process / "cmdline").read_bytes():
-                forked.add(int(process.name))
-    for worker in forked:
-        if parents[worker] in forked and os.getpid() in _ancestors(worker, parents):
+            process = int(folder.name)
+            if os.getsid(process) == os.getsid(0) and b"pyspark.daemon" in (folder / "cmdline").read_bytes():
+                parents[process] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    for process, parent in parents.items():
+        if parent in parents:
             with contextlib.suppress(OSError):
-                os.kill(worker, signal.SIGKILL)
-                yield worker
-
-
-def _ancestors(process: int, parents: Mapping[int, int]) -> Iterator[int]:
-    while process in parents:
-        process = parents[process]
-        yield process
+                os.kill(process, signal.SIGKILL)
+                yield process
