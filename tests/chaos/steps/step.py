@@ -1,4 +1,4 @@
-"""What a step is: an action, and arguments that are drawn at random."""
+"""A step: an action, and arguments that are drawn at random."""
 
 from __future__ import annotations
 
