@@ -117,7 +117,7 @@ class Shape(ABC):
         return tables.made(self.name)
 
 
-def one_of(*values: str) -> Draw:
+def one_of(*values: Any) -> Draw:
     """Draws one of these values."""
     return lambda dice, _: dice.choice(values)
 

@@ -6,6 +6,7 @@ import shutil
 from uuid import uuid4
 
 from kaspr_delta import KasprError
+from tests.chaos.shapes.shape import one_of
 from tests.chaos.steps.step import action
 from tests.chaos.world import World
 from tests.small_disk import SmallDisk, is_small
@@ -25,7 +26,7 @@ def half_commit(world: World, table: str) -> str:
     return "done"
 
 
-@action(kilobytes=lambda dice, _: dice.choice([0, 8, 64, 512]))
+@action(kilobytes=one_of(0, 8, 64, 512))
 def fill_disk(world: World, kilobytes: int) -> str:
     """Everything runs on a nearly full disk, and may fail with a KasprError. The disk is freed afterwards."""
     if not is_small(world.warehouse):
@@ -43,7 +44,7 @@ def fill_disk(world: World, kilobytes: int) -> str:
     return "there was room"
 
 
-@action(hours=lambda dice, _: dice.choice([1, 24, -1, -24]))
+@action(hours=one_of(1, 24, -1, -24))
 def move_clock(world: World, hours: int) -> None:
     """The clock of the child and of the children after it jumps; it goes on from the new time."""
     world.move_clock(3_600 * hours)
