@@ -72,9 +72,9 @@ class Child:
 def _begin(folder: Path) -> None:
     """Make this process a child."""
     os.setsid()  # its group will have the JVM and Spark's workers too
-    log = os.open(folder / "child.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
+    with (folder / "child.log").open("ab") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
     faulthandler.register(signal.SIGUSR1, all_threads=True)  # shows where a command hangs
     Child.current = Child(folder)
 
