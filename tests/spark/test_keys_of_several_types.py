@@ -17,9 +17,6 @@ from tests.folders import delta_rs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
-    from kaspr_delta.api.table import TableHandle
-
 MANIFESTS = """
 apiVersion: kaspr.io/v1alpha1
 kind: KasprTable
@@ -36,48 +33,37 @@ BY_TEXT: list[Any] = ["10", "b", 10, 2.5, 9, ("x", 1), False, {"k": 1}]
 IN_FILES = ["2.5", "9", "10", '"10"', '"b"', '["x",1]', "false", '{"k":1}']
 
 
-@pytest.fixture
-def handles(spark: SparkSession, tmp_path: Path) -> list[TableHandle | JoinHandle | StreamJoinHandle]:
-    (tmp_path / "keys.yaml").write_text(MANIFESTS)
-    app = Application.open(tmp_path / "keys.yaml", warehouse=tmp_path / "wh", spark=spark)
+@pytest.fixture(scope="module")
+def app(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Application:
+    folder = tmp_path_factory.mktemp("keys")
+    (folder / "keys.yaml").write_text(MANIFESTS)
+    app = Application.open(folder / "keys.yaml", warehouse=folder / "wh", spark=spark)
     app.table("things").put([(key, {"of": key, "all": [key, 0]}) for key in BY_TEXT])
     app.run()
-    return [app.table("things"), app.join("pairs")]
+    return app
 
 
-def test_tables_and_results_are_read_and_exported_in_a_fixed_order(
-    handles: list[TableHandle | JoinHandle | StreamJoinHandle], tmp_path: Path
-) -> None:
-    for handle, column in zip(handles, ("key:json", "key"), strict=True):
+def test_tables_and_results_are_read_and_exported_in_a_fixed_order(app: Application, tmp_path: Path) -> None:
+    """Values of several types are JSON text in files."""
+    of_table = [{"of:json": text, "all:json": f"[{text},0]"} for text in IN_FILES]
+    of_join = [{"of": text, "all": [text, "0"]} for text in IN_FILES]
+    for handle, column, name, values in (
+        (app.table("things"), "key:json", "value", of_table),
+        (app.join("pairs"), "key", "right", of_join),
+    ):
         assert [key for key, _ in handle.rows()] == BY_TEXT
         assert list(handle.to_dict()) == BY_TEXT
         assert sorted(str(row["key"]) for row in handle.df.select("key").collect()) == sorted(IN_FILES)
-        for ending in ("csv", "parquet"):
+        for ending, read in (("csv", read_csv), ("parquet", read_table)):
             file = tmp_path / f"exported.{ending}"
             assert handle.export(str(file)) == len(BY_TEXT)
-            exported = (read_csv if ending == "csv" else read_table)(file).to_pylist()
+            exported = read(file).to_pylist()
             assert [row[column] for row in exported] == IN_FILES
+        assert [row[name] for row in exported] == values
 
 
-def test_values_of_several_types_are_json_text_in_files(
-    handles: list[TableHandle | JoinHandle | StreamJoinHandle], tmp_path: Path
-) -> None:
-    table, join = handles
-    table.export(str(tmp_path / "table.parquet"))
-    join.export(str(tmp_path / "join.parquet"))
-    assert [row["value"] for row in read_table(tmp_path / "table.parquet").to_pylist()] == [
-        {"of:json": text, "all:json": f"[{text},0]"} for text in IN_FILES
-    ]
-    assert [row["right"] for row in read_table(tmp_path / "join.parquet").to_pylist()] == [
-        {"of": text, "all": [text, "0"]} for text in IN_FILES
-    ]
-
-
-def test_pages_sort_their_rows_by_key_text(
-    handles: list[TableHandle | JoinHandle | StreamJoinHandle], spark: SparkSession, tmp_path: Path
-) -> None:
-    assert len(handles) == 2
-    reads = NativePageReads(delta_rs(Application.open(warehouse=tmp_path / "wh", spark=spark).delta.namespace))
+def test_pages_sort_their_rows_by_key_text(app: Application) -> None:
+    reads = NativePageReads(delta_rs(app.delta.namespace))
     for name in ("things", "pairs"):
         past = Past(reads, name)
         rows = past.then(past.versions[-1]).rows

@@ -49,16 +49,10 @@ ODD = [
 COLUMNS = "key STRING, value STRING, timestamp TIMESTAMP"
 
 
-@pytest.fixture(params=["searched for", "all read"])
-def limits(request: pytest.FixtureRequest) -> Limits:
-    """Limits with which texts are searched for, and limits with which all rows are read."""
-    return Limits(searched_texts=0) if request.param == "all read" else Limits()
-
-
 @pytest.fixture
-def delta(spark: SparkSession, tmp_path: Path, limits: Limits) -> Tables:
+def delta(spark: SparkSession, tmp_path: Path) -> Tables:
     """A table with odd keys and a NULL key in two commits; the second lacks only the first key."""
-    delta = open_tables(Warehouse(str(tmp_path)).namespace("look_up"), limits)
+    delta = open_tables(Warehouse(str(tmp_path)).namespace("look_up"))
     delta.create_schema(spark)
     delta.create(spark, TABLE, LAYOUT)
     for number in range(2):
@@ -68,20 +62,23 @@ def delta(spark: SparkSession, tmp_path: Path, limits: Limits) -> Tables:
 
 
 def assert_found(spark: SparkSession, delta: Tables, version: int | None = None) -> None:
+    """Assert it for texts that are searched for, and for limits with which all rows are read."""
+    all_read = open_tables(delta.namespace, Limits(searched_texts=0))
     for keys in ([], ["a"], ["gone", "\\"], ODD):
-        assert isinstance(delta.look_up(spark, TABLE, {"key": keys}, version), pa.Table)
-        found = found_rows(delta, spark, TABLE, {"key": keys}, version).df
         expected = delta.read(spark, TABLE, version).where(F.col("key").isin(keys))
-        assert found.schema == expected.schema
-        assert sorted(found.collect()) == sorted(expected.collect())
+        rows = sorted(expected.collect())
+        for reader in (delta, all_read):
+            assert isinstance(reader.look_up(spark, TABLE, {"key": keys}, version), pa.Table)
+            found = found_rows(reader, spark, TABLE, {"key": keys}, version).df
+            assert found.schema == expected.schema
+            assert sorted(found.collect()) == rows
 
 
-def test_odd_keys_are_found_at_every_version(spark: SparkSession, delta: Tables) -> None:
+def test_odd_keys_are_found_at_every_version_unless_a_deletion_vector_removed_them(
+    spark: SparkSession, delta: Tables
+) -> None:
     assert_found(spark, delta)
     assert_found(spark, delta, 1)
-
-
-def test_rows_that_a_deletion_vector_removed_are_gone(spark: SparkSession, delta: Tables) -> None:
     name = delta.namespace.identifier(TABLE)
     spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES (delta.enableDeletionVectors = true)")
     delta.delete(spark, TABLE, "key IN ('a', 'é')")

@@ -100,32 +100,29 @@ def assert_equal_merges(
 
 
 def test_a_merge_changes_inserts_and_deletes_rows_as_spark_does(spark: SparkSession, delta: Tables) -> None:
+    """NULL differs from every value, and a NULL key matches no row."""
     changed = [((key, "new", None, 7, True, LONG_AGO), True) for key in ODD[::3]]
     gone = [((key, None, None, None, None, None), False) for key in [*ODD[1::3], "never was"]]
     new: list[tuple[Values, bool]] = [(("new", None, b"\xff\x00", -1, False, FAR), True)]
-    assert_equal_merges(spark, delta, *changed, *gone, *new)
+    nulls: list[tuple[Values, bool]] = [
+        ((None, "b", None, 2, True, BEGAN), True),
+        (("empty", "", None, None, True, FAR), True),
+        ((ODD[2], None, None, None, None, None), True),
+    ]
+    assert_equal_merges(spark, delta, *changed, *gone, *new, *nulls)
     assert_equal_merges(
         spark, delta, (("far", "f", b"", 0, False, FAR), True), (("new", None, b"", -1, True, FAR), True)
     )
 
 
-def test_a_merge_leaves_equal_rows_unchanged(spark: SparkSession, delta: Tables) -> None:
+def test_a_merge_rewrites_only_files_with_a_changed_row(spark: SparkSession, delta: Tables) -> None:
     same = ("a", "a", b"a", ODD.index("a"), True, FAR)  # differs only in columns that are not compared
     before = in_order(delta.read(spark, "by_delta_rs"))
-    done = merge(
-        delta, rows_to_merge(spark, [(same, True), (("empty", None, None, None, True, FAR), True)]), "by_delta_rs"
-    )
-    assert done == Merged(0)
+    for unchanged in ([], [(same, True), (("empty", None, None, None, True, FAR), True)]):
+        assert merge(delta, rows_to_merge(spark, unchanged), "by_delta_rs") == Merged(0)
     assert in_order(delta.read(spark, "by_delta_rs")) == before
-
-
-def test_null_differs_from_every_value_and_a_null_key_matches_no_row(spark: SparkSession, delta: Tables) -> None:
-    null_key: tuple[Values, bool] = ((None, "b", None, 2, True, BEGAN), True)
-    nulls: list[tuple[Values, bool]] = [
-        (("empty", "", None, None, True, FAR), True),
-        (("a", None, None, None, None, None), True),
-    ]
-    assert_equal_merges(spark, delta, null_key, *nulls)
+    done = merge(delta, rows_to_merge(spark, [((ODD[0], "new", None, 7, True, BEGAN), True)]), "by_delta_rs")
+    assert done == Merged(1, copied=4, rewritten=1)
 
 
 def test_minus_zero_differs_from_zero_and_nan_from_nothing(spark: SparkSession, delta: Tables) -> None:
@@ -142,23 +139,15 @@ def test_minus_zero_differs_from_zero_and_nan_from_nothing(spark: SparkSession, 
         assert (found["zero"], found["field"]) == ("(-0.0, Row(f=1.0))", "(1.0, Row(f=-0.0))")
 
 
-def test_only_files_with_a_changed_row_are_rewritten(spark: SparkSession, delta: Tables) -> None:
-    done = merge(delta, rows_to_merge(spark, [((ODD[0], "new", None, 7, True, BEGAN), True)]), "by_delta_rs")
-    assert done == Merged(1, copied=4, rewritten=1)
-
-
-def test_a_merge_of_no_rows_changes_no_row(spark: SparkSession, delta: Tables) -> None:
-    assert merge(delta, rows_to_merge(spark, []), "by_delta_rs") == Merged(0)
-
-
 @pytest.mark.parametrize(
     "change",
     [
         "SET TBLPROPERTIES (delta.enableDeletionVectors = true)",
-        pytest.param("SET TBLPROPERTIES (delta.columnMapping.mode = 'name')", marks=pytest.mark.slow),
-        pytest.param("ADD COLUMNS (more DOUBLE)", marks=pytest.mark.slow),
+        "SET TBLPROPERTIES (delta.columnMapping.mode = 'name')",
+        "ADD COLUMNS (more DOUBLE)",
     ],
 )
+@pytest.mark.slow
 def test_spark_merges_tables_that_delta_rs_cannot_write(spark: SparkSession, delta: Tables, change: str) -> None:
     for table in TABLES:
         spark.sql(f"ALTER TABLE {delta.namespace.identifier(table)} {change}")
@@ -182,16 +171,15 @@ def test_spark_merges_tables_whose_times_delta_rs_would_misread(spark: SparkSess
     )
 
 
-def test_several_source_rows_of_a_key_raise_the_error_of_spark(spark: SparkSession, delta: Tables) -> None:
+def test_several_source_rows_of_a_key_and_violated_constraints_raise_the_error_of_spark(
+    spark: SparkSession, delta: Tables
+) -> None:
     twice = rows_to_merge(spark, [(("a", text, None, 7, True, BEGAN), True) for text in "xy"])
+    large = rows_to_merge(spark, [(("a", "new", None, 100, True, BEGAN), True)])
     for table in TABLES:
         with pytest.raises(Exception, match="DELTA_MULTIPLE_SOURCE_ROW_MATCHING"):
             merge(delta, twice, table)
-
-
-def test_a_merge_that_violates_a_constraint_is_refused(spark: SparkSession, delta: Tables) -> None:
-    for table in TABLES:
         spark.sql(f"ALTER TABLE {delta.namespace.identifier(table)} ADD CONSTRAINT small CHECK (n IS NULL OR n < 100)")
         with pytest.raises(Exception, match="CHECK constraint"):
-            merge(delta, rows_to_merge(spark, [(("a", "new", None, 100, True, BEGAN), True)]), table)
+            merge(delta, large, table)
         assert delta.read(spark, table).where(F.col("n") > 99).isEmpty()

@@ -16,13 +16,13 @@ from tests.spark.killing import killed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MANIFEST = """
+STAMP = """
 apiVersion: kaspr.io/v1alpha1
 kind: KasprAgent
-metadata: {name: stamp, labels: {kaspr.io/app: direct}}
+metadata: {{name: {name}, labels: {{kaspr.io/app: direct}}}}
 spec:
-  input: {topic: {name: plain}}
-  output: {topics: [{name: stamped, keySelector: {python: "def key(value): return value['n']"}}]}
+  input: {{topic: {{name: {plain}}}}}
+  output: {{topics: [{{name: {stamped}, keySelector: {{python: "def key(value): return value['n']"}}}}]}}
   processors:
     pipeline: [stamp]
     operations:
@@ -31,8 +31,11 @@ spec:
           python: |
             import uuid
             def stamp(value):
-                return {"n": 100 // value, "was": value, "mark": str(uuid.uuid4())}
+                return {{"n": 100 // value, "was": value, "mark": str(uuid.uuid4())}}
 """
+MANIFEST = STAMP.format(name="stamp", plain="plain", stamped="stamped")
+FAILING = STAMP.format(name="fail", plain="with-a-zero", stamped="without-it")
+STAMPS, FAILS = "agent/stamp", "agent/fail"
 LOG = "log__stamp"
 MANY = Limits().few_events.rows + 200
 
@@ -49,46 +52,16 @@ def logged(app: Application, log: str = LOG) -> list[str]:
     return [row["kind"] for row in rows]
 
 
-def sent(app: Application) -> list[int]:
-    return sorted(record["value"]["was"] for record in app.topic("stamped").records())
+def sent(app: Application, topic: str = "stamped") -> list[int]:
+    return sorted(record["value"]["was"] for record in app.topic(topic).records())
 
 
-def test_a_large_batch_is_on_its_one_topic_once_and_not_in_the_log(spark: SparkSession, tmp_path: Path) -> None:
-    app = Application.open(manifests(tmp_path), warehouse=tmp_path / "wh", spark=spark)
-    app.topic("plain").produce([{"value": n} for n in range(1, MANY + 1)])
-    done = app.run().resources["agent/stamp"]
-    assert (done.rows_in, done.rows_out, done.dead_letters) == (MANY, MANY, 0)
-    assert sent(app) == list(range(1, MANY + 1))
-    assert not logged(app)
-
-    again = Application.open(warehouse=tmp_path / "wh", spark=spark)
-    again.topic("plain").produce([{"value": 5}])
-    again.run()
-    assert sent(again).count(5) == 2
-    assert logged(again) == ["send"]
-
-
-def test_a_large_batch_with_a_failed_event_is_committed_in_the_log(spark: SparkSession, tmp_path: Path) -> None:
-    app = Application.open(manifests(tmp_path), warehouse=tmp_path / "wh", spark=spark)
-    app.topic("plain").produce([{"value": n} for n in range(MANY)])
-    done = app.run().resources["agent/stamp"]
-    assert (done.rows_in, done.rows_out, done.dead_letters) == (MANY, MANY - 1, 1)
-    assert sent(app) == list(range(1, MANY))
-    assert sorted(set(logged(app))) == ["dead-letter", "send"]
-
-    again = Application.open(warehouse=tmp_path / "wh", spark=spark)
-    again.topic("plain").produce([{"value": n} for n in range(1, MANY)])
-    again.run()
-    assert len(sent(again)) == 2 * (MANY - 1)
-    assert len(again.dead_letters()) == 1
-
-
-PLAIN = """
+DOUBLE = """
 apiVersion: kaspr.io/v1alpha1
 kind: KasprAgent
 metadata: {name: double, labels: {kaspr.io/app: direct}}
 spec:
-  input: {topic: {name: plain}}
+  input: {topic: {name: numbers}}
   output: {topics: [{name: doubled, keySelector: {python: "def key(value): return value % 3"}}]}
   processors:
     pipeline: [large, double]
@@ -98,20 +71,40 @@ spec:
 """
 
 
-def test_records_keep_the_order_of_the_topic_without_a_sort(
+def test_a_large_batch_is_on_its_one_topic_once_in_order_or_in_the_log_if_an_event_fails(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = Application.open(manifests(tmp_path, PLAIN), warehouse=tmp_path / "wh", spark=spark)
+    text = f"{MANIFEST}---{FAILING}---{DOUBLE}"
+    app = Application.open(manifests(tmp_path, text), warehouse=tmp_path / "wh", spark=spark)
+    app.topic("plain").produce([{"value": n} for n in range(1, MANY + 1)])
+    app.topic("with-a-zero").produce([{"value": n} for n in range(MANY)])
     # The files have different sizes: Spark takes the largest one first.
     bounds = [0, 100, 101, 400, 450, MANY]
     for first, end in pairwise(bounds):
-        app.topic("plain").produce([{"value": n} for n in range(first, end)])
-    monkeypatch.setattr(
-        stateless, "in_partition_order", lambda records: records.where("raise_error('shuffled') IS NULL")
-    )
-    app.run()
-    assert not logged(app, "log__double")
+        app.topic("numbers").produce([{"value": n} for n in range(first, end)])
+    with monkeypatch.context() as patched:
+        unsorted = "raise_error('shuffled') IS NULL"
+        patched.setattr(stateless, "in_partition_order", lambda records: records.where(unsorted))
+        app.run(only=["agent/double"])
     assert [record["value"] for record in app.topic("doubled").records()] == [2 * n for n in range(10, MANY)]
+    assert not logged(app, "log__double")
+
+    done = app.run().resources
+    assert (done[STAMPS].rows_in, done[STAMPS].rows_out, done[STAMPS].dead_letters) == (MANY, MANY, 0)
+    assert sent(app) == list(range(1, MANY + 1))
+    assert not logged(app)
+    assert (done[FAILS].rows_in, done[FAILS].rows_out, done[FAILS].dead_letters) == (MANY, MANY - 1, 1)
+    assert sent(app, "without-it") == list(range(1, MANY))
+    assert sorted(set(logged(app, "log__fail"))) == ["dead-letter", "send"]
+
+    again = Application.open(warehouse=tmp_path / "wh", spark=spark)
+    again.topic("plain").produce([{"value": 5}])
+    again.topic("with-a-zero").produce([{"value": n} for n in range(1, MANY)])
+    again.run()
+    assert sent(again).count(5) == 2
+    assert logged(again) == ["send"]
+    assert len(sent(again, "without-it")) == 2 * (MANY - 1)
+    assert len(again.dead_letters()) == 1
 
 
 @pytest.mark.slow
@@ -133,7 +126,7 @@ def test_a_batch_killed_around_its_writes_is_on_the_topic_once(
     app = Application.open(manifests(tmp_path), warehouse=warehouse, spark=spark)
     app.run()  # its checkpoint begins
     app.topic("plain").produce([{"value": n} for n in range(1, MANY + 1)])
-    killed(manifests(tmp_path), warehouse, "agent/stamp", (table, moment))
+    killed(manifests(tmp_path), warehouse, STAMPS, (table, moment))
     before = {record["value"]["mark"] for record in app.topic("stamped").records()}
     assert bool(before) == already
 
