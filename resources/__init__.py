@@ -5,13 +5,16 @@ from pathlib import Path
 from databricks.bundles.core import Bundle, Resources
 
 from kaspr_delta.errors import UsageError
-from kaspr_delta.jobs import Deployment, application_resources
+from kaspr_delta.jobs import Deployment, application_resources, give_back_state
 
 
 def load_resources(bundle: Bundle) -> Resources:
-    """The schema, the volume and the jobs of the application, for the selected target."""
+    """The jobs and the App of the application, for the selected target."""
+    root = Path.cwd()
     try:
-        return application_resources(Deployment.from_variables(bundle.variables, bundle.target), Path.cwd())
+        deployment = Deployment.from_variables(bundle.variables, bundle.target)
+        give_back_state(root, deployment.target, deployment.application)
+        return application_resources(deployment, root)
     except UsageError as error:
         resources = Resources()
         resources.add_diagnostic_error(str(error))

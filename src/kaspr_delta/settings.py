@@ -7,6 +7,9 @@ DEFAULT_WAREHOUSE = ".kaspr-delta"
 JOB_FRAMEWORK = "kaspr-delta"
 """The tag ``framework`` of every deployed job, by which they are found."""
 
+APPLICATION_MARK = "kaspr.application"
+"""The property of a schema of Unity Catalog that names the application that made it."""
+
 APP_PORT_VARIABLE = "DATABRICKS_APP_PORT"
 """Set in a Databricks App: where it has to listen."""
 

@@ -1,7 +1,7 @@
 """The command ``kaspr-delta``: one function per command, errors as one clear message, exit codes 0, 1 and 2.
 
-A ``run`` until quiet that is interrupted ends with 128 and the signal. ``deploy`` ends with the exit code of the
-Databricks CLI.
+A ``run`` until quiet that is interrupted ends with 128 and the signal. ``deploy`` and ``purge`` end with the exit code
+of the Databricks CLI if that fails.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import typer
 from kaspr_delta.cli.command import Command
 from kaspr_delta.cli.dead_letters import dead_letters
 from kaspr_delta.cli.demo import demo
-from kaspr_delta.cli.deployed import deploy, logs
+from kaspr_delta.cli.deploy import deploy, purge
+from kaspr_delta.cli.deployed import logs
 from kaspr_delta.cli.doctor import doctor
 from kaspr_delta.cli.options import on_target, with_target
 from kaspr_delta.cli.plan import plan
@@ -38,9 +39,9 @@ COMMANDS = (
     *(demo, validate, plan, run),
     *(apply, get, describe, delete),
     *(produce, consume, table, export, status, dead_letters, rebuild),
-    *(serve, deploy, logs, schema, doctor),
+    *(serve, deploy, logs, purge, schema, doctor),
 )
-_OF_WORKSPACES = (deploy, logs)
+_OF_WORKSPACES = (deploy, logs, purge)
 for command in COMMANDS:
     shown = command if command in _OF_WORKSPACES else with_target(command)
     application.command(command.__name__.replace("_", "-"), cls=Command)(shown)

@@ -15,6 +15,7 @@ from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime.versions import Versions
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.durations import interval
+from kaspr_delta.storage.spark.grants import Grant, grant_missing
 
 if TYPE_CHECKING:
     from kaspr_delta.application import Application
@@ -40,6 +41,10 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
             help="A live table, plain lines, or JSON lines for a log; auto is live on a terminal, else plain."
         ),
     ] = "auto",
+    grant: Annotated[
+        list[str] | None,
+        typer.Option("--grant", metavar="WHO=PRIVILEGES", help="In a catalog: grant these on the schema first."),
+    ] = None,
 ) -> None:
     """Run joins, agents and made tables until everything is caught up, or, with --continuous, until stopped.
 
@@ -59,9 +64,11 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta run --continuous --every 1s --progress json 2>run.log
     """
     interval("--every", every)  # report a mistake before Spark is started
+    grants = [Grant.of(text) for text in grant or ()]
     if progress == "json":
         log_as_json()
     application = target.open(path)
+    grant_missing(application.spark, application.delta.namespace, grants)
     _show_versions(application)
     _show_waiting(application)
     if continuous:

@@ -20,9 +20,9 @@ from databricks.bundles.apps import (
     AppResourceSqlWarehouseSqlWarehousePermission,
     LifecycleWithStarted,
 )
-from databricks.bundles.schemas import Privilege, PrivilegeAssignment
 
 from kaspr_delta.jobs.deployment import Deployment
+from kaspr_delta.jobs.grant import READER, Grant
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import sends_of
 from kaspr_delta.settings import WAREHOUSE_VARIABLE
@@ -40,7 +40,7 @@ def has_web_views(plan: Plan) -> bool:
 def web_app(plan: Plan, deployment: Deployment, warehouse: str) -> App:
     """The App that serves the web views. ``warehouse`` holds the application's tables."""
     return App(
-        name=app_name(plan.application, deployment.target),
+        name=app_name(plan.application, deployment.target, deployment.developer),
         description=f"Web views of the Kaspr application {plan.application}",
         # The bundle's root: the package is installed from its sources, and the manifests are beside it.
         source_code_path="${workspace.file_path}",
@@ -68,26 +68,24 @@ def web_app(plan: Plan, deployment: Deployment, warehouse: str) -> App:
     )
 
 
-def app_grant(key: str, plan: Plan) -> PrivilegeAssignment:
+def app_grant(key: str, plan: Plan) -> Grant:
     """The privileges on the schema for the App with this key in the bundle.
 
     The App acts as a service principal that Databricks creates with it. If web views send, the App appends to topics
     and creates topics that a function names.
     """
-    privileges = [Privilege.USE_SCHEMA, Privilege.SELECT]
-    if any(sends_of(view) for view in plan.web_views):
-        privileges += [Privilege.MODIFY, Privilege.CREATE_TABLE]
+    sends = any(sends_of(view) for view in plan.web_views)
     principal = f"${{resources.apps.{key}.service_principal_client_id}}"
-    return PrivilegeAssignment(principal=principal, privileges=privileges)  # type: ignore[arg-type]  # invariant
+    return Grant(principal, (*READER, "MODIFY", "CREATE TABLE") if sends else READER)
 
 
-def app_name(application: str, target: str) -> str:
-    """A name that Databricks accepts, different for different applications and targets.
+def app_name(application: str, target: str, developer: str = "") -> str:
+    """A name that Databricks accepts, different for different applications, targets and developers.
 
     >>> app_name("order-system", "prod")
     'order-system-prod'
     """
-    written = f"{application}-{target}"
+    written = "-".join(filter(None, (application, target, developer.replace("_", "-"))))
     if re.fullmatch(r"[a-z0-9-]+", written) and len(written) <= _LONGEST_NAME:
         return written
     digest = hashlib.sha256(written.encode()).hexdigest()[:8]

@@ -14,8 +14,8 @@ from kaspr_delta.spec.cron import quartz_problem, timezone_problem
 Mode = Literal["scheduled", "continuous"]
 ComputeKind = Literal["default", "serverless", "cluster"]
 
-_SWITCHES = ("keep_data", "read_as_visitor")
-_LISTS = ("notify", "viewers", "operators")
+_SWITCHES = ("read_as_visitor",)
+_LISTS = ("notify", "viewers", "operators", "readers", "owners")
 _NUMBERS = {"workers": 0, "retries": 0, "timeout_minutes": 1, "backlog_bytes": 0}
 _MAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
@@ -26,8 +26,11 @@ class Deployment:
 
     ``application`` is a folder name in ``bundles/``, ``target`` a target of the bundle. If ``schedule`` or ``timezone``
     is empty, the KasprApp's annotation applies, or else every quarter of an hour, UTC. If ``schema`` is empty, each
-    application has the schema that its plan names. If ``location`` is a URI, tables are external tables there; if it is
-    empty, the catalog manages them. With ``keep_data`` schema and volume are never destroyed.
+    application has the schema that its plan names. If ``location`` is a URI, tables are external ones below it; else
+    the catalog manages them. ``developer`` is the user whose copy this is: the names of its schema, its folder and its
+    App contain it; empty: there is one copy for all.
+
+    Jobs run as ``run_as``, or as the identity that deploys. ``readers`` may read the schema, ``owners`` also manage it.
 
     ``compute`` ``default`` is serverless for scheduled jobs and a job cluster for continuous ones; ``spark_version``,
     ``node_type`` and ``workers`` describe that cluster, which without workers is a single node.
@@ -46,7 +49,7 @@ class Deployment:
     catalog: str = "main"
     schema: str = ""
     location: str = ""
-    keep_data: bool = False
+    developer: str = ""
     compute: ComputeKind = "default"
     spark_version: str = "17.3.x-scala2.13"
     node_type: str = "i3.xlarge"
@@ -56,8 +59,11 @@ class Deployment:
     timeout_minutes: int = 360
     notify: tuple[str, ...] = ()
     backlog_bytes: int = 1_000_000_000
+    run_as: Principal | None = None
     viewers: tuple[Principal, ...] = ()
     operators: tuple[Principal, ...] = ()
+    readers: tuple[Principal, ...] = ()
+    owners: tuple[Principal, ...] = ()
     sql_warehouse: str = ""
     read_as_visitor: bool = False
 
@@ -111,6 +117,8 @@ def _setting(name: str, text: str) -> Any:
     if name in _LISTS:
         listed = tuple(part for part in (part.strip() for part in text.split(",")) if part)
         return listed if name == "notify" else tuple(map(Principal.of, listed))
+    if name == "run_as":
+        return Principal.of(text) if text else None
     return text
 
 

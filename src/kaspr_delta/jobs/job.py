@@ -8,6 +8,7 @@ from databricks.bundles.jobs import (
     Continuous,
     CronSchedule,
     Job,
+    JobRunAs,
     QueueSettings,
     Task,
     TaskDependency,
@@ -18,6 +19,7 @@ from databricks.bundles.jobs import (
 from kaspr_delta.jobs import oversight
 from kaspr_delta.jobs.compute import Compute
 from kaspr_delta.jobs.deployment import Deployment
+from kaspr_delta.jobs.grant import Grant
 from kaspr_delta.jobs.trigger import trigger_of
 from kaspr_delta.jobs.work import Work, task_key
 from kaspr_delta.plan.definition.application import Plan
@@ -30,11 +32,15 @@ _RETRY_AFTER_MILLIS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class JobBuilder:
-    """Makes the jobs of one application for one deployment. Every task works on ``warehouse``."""
+    """Makes the jobs of one application for one deployment.
+
+    Every task works on ``warehouse``. Those that come after no other one make the ``grants`` that are missing.
+    """
 
     plan: Plan
     deployment: Deployment
     warehouse: str
+    grants: tuple[Grant, ...] = ()
 
     def scheduled(self, work: tuple[Work, ...]) -> Job:
         """One job that runs all units of work in the order of the data, then ends."""
@@ -90,6 +96,7 @@ class JobBuilder:
             environments=compute.environments(),
             job_clusters=compute.clusters(),
             tags=dict(compute.tags),
+            run_as=JobRunAs(**self.deployment.run_as.grantee) if self.deployment.run_as else None,
             health=oversight.health(self.deployment),
             email_notifications=oversight.notifications(self.deployment),
             notification_settings=oversight.notification_settings(self.deployment),
@@ -111,9 +118,18 @@ class JobBuilder:
         return task
 
     def _task_of(self, unit: Work, *, endless: bool = False) -> Task:
-        return self._task(unit.key, unit.resources, unit.description, endless=endless)
+        grants = () if unit.after else self.grants
+        return self._task(unit.key, unit.resources, unit.description, endless=endless, grants=grants)
 
-    def _task(self, key: str, resources: tuple[ResourceRef, ...], description: str, *, endless: bool) -> Task:
+    def _task(
+        self,
+        key: str,
+        resources: tuple[ResourceRef, ...],
+        description: str,
+        *,
+        endless: bool,
+        grants: tuple[Grant, ...] = (),
+    ) -> Task:
         title = " + ".join(map(str, resources))
         parameters = [
             "run",
@@ -123,6 +139,7 @@ class JobBuilder:
             *(text for resource in resources for text in ("--only", str(resource))),
             "--warehouse",
             self.warehouse,
+            *(text for grant in grants for text in ("--grant", grant.parameter)),
             *(["--continuous"] if endless else []),
         ]
         return self._compute.task(key, f"{title}: {description}" if description else title, parameters)

@@ -1,4 +1,4 @@
-"""Everything a bundle deploys for an application: its schema, the volume of its checkpoints, its jobs, its App."""
+"""Everything a bundle deploys for an application: its jobs and its App. None of it holds data (see ``storage``)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import re
 from pathlib import Path
 
 from databricks.bundles import core
-from databricks.bundles.schemas import Lifecycle, PrivilegeAssignment, Schema
-from databricks.bundles.volumes import Lifecycle as VolumeLifecycle
-from databricks.bundles.volumes import Volume
 
 from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs.app import app_grant, has_web_views, web_app
 from kaspr_delta.jobs.deployment import Deployment
+from kaspr_delta.jobs.grant import grants_of
 from kaspr_delta.jobs.job import JobBuilder
+from kaspr_delta.jobs.storage import Storage
 from kaspr_delta.jobs.work import task_key, work_of
 from kaspr_delta.plan.builder.applications import ABSENT_APP
 from kaspr_delta.plan.builder.build import build_plans
@@ -22,8 +21,6 @@ from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.names import delta_name
 from kaspr_delta.spec.diagnostics import Finding, Location, Severity, has_errors
 from kaspr_delta.spec.loader import load_path
-
-_VOLUME = "kaspr_checkpoints"
 
 
 def application_resources(deployment: Deployment, root: Path) -> core.Resources:
@@ -56,8 +53,9 @@ def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment) -> N
     served = bool(deployment.sql_warehouse) and has_web_views(plan)
     # A separate key, because ``bundle run KEY`` refuses a key that two resources have.
     app_key = f"{key}__app"
-    warehouse = _add_storage(resources, key, plan, deployment, grants=[app_grant(app_key, plan)] if served else [])
-    builder = JobBuilder(plan, deployment, warehouse)
+    warehouse = Storage.of(plan, deployment).warehouse
+    grants = (*grants_of(deployment), *([app_grant(app_key, plan)] if served else []))
+    builder = JobBuilder(plan, deployment, warehouse, grants)
     if deployment.mode == "continuous":
         for unit in work:
             resources.add_job(f"{key}__{unit.key}", builder.continuous(unit), location=_core_location(unit.location))
@@ -83,38 +81,6 @@ def bundle_key(application: str) -> str:
     if re.fullmatch(r"[a-z]([a-z0-9_]*[a-z0-9])?", name):
         return name
     return f"app_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-
-
-def _add_storage(
-    resources: core.Resources, key: str, plan: Plan, deployment: Deployment, grants: list[PrivilegeAssignment]
-) -> str:
-    """Add the schema, with ``grants`` on it, and the volume; return their warehouse, in the form that commands take."""
-    # By reference, not by name: a development target puts the user's name before the schema's.
-    schema = f"${{resources.schemas.{key}.name}}"
-    resources.add_schema(
-        key,
-        Schema(
-            catalog_name=deployment.catalog,
-            name=deployment.schema or plan.schema,
-            comment=f"Tables of the Kaspr application {plan.application}",
-            grants=grants,  # type: ignore[arg-type]  # lists are invariant
-            lifecycle=Lifecycle(prevent_destroy=True) if deployment.keep_data else None,
-        ),
-        location=_core_location(plan.location),
-    )
-    resources.add_volume(
-        key,
-        Volume(
-            catalog_name=deployment.catalog,
-            schema_name=schema,
-            name=_VOLUME,
-            comment=f"Checkpoints of the Kaspr application {plan.application}",
-            lifecycle=VolumeLifecycle(prevent_destroy=True) if deployment.keep_data else None,
-        ),
-        location=_core_location(plan.location),
-    )
-    location = f"?location={deployment.location}" if deployment.location else ""
-    return f"unity://{deployment.catalog}.{schema}/${{resources.volumes.{key}.name}}{location}"
 
 
 def _report(resources: core.Resources, finding: Finding) -> None:

@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, UsageError
 from kaspr_delta.plan.names import delta_name
+from kaspr_delta.settings import APPLICATION_MARK
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.heartbeat import Lease
 
@@ -53,6 +54,9 @@ class Namespace(Protocol):
     @property
     def checkpoints(self) -> Path:
         """The folder of the streaming checkpoints."""
+
+    def creation(self, *, exists: bool) -> Iterator[str]:
+        """Statements that create what is missing of the schema, given whether the schema ``exists``, and beside it."""
 
     def identifier(self, table: str) -> str:
         """The table's name, quoted for SQL. A source table of others may be a name with dots or a path."""
@@ -103,6 +107,10 @@ class LocalNamespace:
     def checkpoints(self) -> Path:
         return self.root / self.name / _STATE_FOLDER / "checkpoints"
 
+    def creation(self, *, exists: bool) -> Iterator[str]:
+        if not exists:
+            yield f"CREATE SCHEMA IF NOT EXISTS {self.schema}"
+
     def identifier(self, table: str) -> str:
         return _elsewhere(table) or f"{self.schema}.{quoted(table)}"
 
@@ -148,13 +156,15 @@ class LocalNamespace:
 class UnityNamespace:
     """A schema of Unity Catalog, with a volume for checkpoints. Commits are atomic there.
 
-    The catalog manages the tables, unless they have a ``root`` of their own, a URI: then they are external.
+    The catalog manages the tables, unless they have a ``root`` of their own, a URI: then they are external. A schema
+    that the application makes is marked with its name, ``application``, in the form of a schema's name.
     """
 
     catalog: str
     name: str
     volume: str
     root: str | None = None
+    application: str = ""
 
     on_databricks: ClassVar[bool] = True
     poll_seconds: ClassVar[float] = 15.0
@@ -172,6 +182,15 @@ class UnityNamespace:
         if self.volume.startswith("/"):
             return Path(self.volume)
         return _VOLUMES / self.catalog / self.name / self.volume
+
+    def creation(self, *, exists: bool) -> Iterator[str]:
+        comment = f"COMMENT 'Data of the Kaspr application {self.application}'"  # letters, digits and underscores
+        if not exists:
+            mark = f"'{APPLICATION_MARK}' = '{self.application}'"
+            yield f"CREATE SCHEMA IF NOT EXISTS {self.schema} {comment} WITH DBPROPERTIES ({mark})"
+        elsewhere = self.volume.startswith("/")
+        if not elsewhere and (not exists or (_VOLUMES.is_dir() and not self.checkpoints.is_dir())):
+            yield f"CREATE VOLUME IF NOT EXISTS {self.schema}.{quoted(self.volume)} {comment}"
 
     def identifier(self, table: str) -> str:
         return _elsewhere(table) or f"{self.schema}.{quoted(table)}"
@@ -216,7 +235,7 @@ class Warehouse:
         if match is None:
             msg = f"warehouse {self.text!r}: expected unity://CATALOG.SCHEMA/VOLUME, or that with ?location=URI"
             raise UsageError(msg)
-        return UnityNamespace(*match.groups())
+        return UnityNamespace(match[1], match[2], match[3], match[4], schema)
 
     def schemas(self) -> tuple[str, ...]:
         """The names of the schemas in which an application was started. Raises OSError."""

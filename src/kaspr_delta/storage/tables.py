@@ -169,8 +169,10 @@ class Tables:
 
         A user who may only use the schema needs no right to create one.
         """
-        if not spark.catalog.databaseExists(self.namespace.schema):
-            spark.sql(f"CREATE SCHEMA IF NOT EXISTS {self.namespace.schema}")
+        exists = spark.catalog.databaseExists(self.namespace.schema)
+        for statement in self.namespace.creation(exists=exists):
+            spark.sql(statement)
+        if not exists:
             return
         # One listing: a statement for each table and view takes ten times as long.
         found = asked_again(lambda: spark.sql(f"SHOW TABLES IN {self.namespace.schema}").collect())

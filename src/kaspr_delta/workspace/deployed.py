@@ -114,12 +114,12 @@ class Workspace:
         For a development target only the jobs that this user deployed, because every user has their own.
         Raises NotFoundError if there are none, and SetupError if the workspace does not answer.
         """
-        with _asking():
-            deployed = [job for job in self.client.jobs.list() if _tag(job, "framework") == JOB_FRAMEWORK]
+        with asking():
+            deployed = [job for job in self.client.jobs.list() if tag(job, "framework") == JOB_FRAMEWORK]
             chosen = [
                 job
                 for job in deployed
-                if _tag(job, "target") == target and application in {None, _tag(job, "application")}
+                if tag(job, "target") == target and application in {None, tag(job, "application")}
             ]
             if not chosen:
                 raise _nothing_there(deployed, target, application)
@@ -128,10 +128,10 @@ class Workspace:
 
     def _own(self, jobs: list[BaseJob]) -> list[BaseJob]:
         """The jobs without other users' development jobs, which the CLI tags. Raises NotFoundError if none is left."""
-        if not any(_tag(job, _DEVELOPMENT) for job in jobs):
+        if not any(tag(job, _DEVELOPMENT) for job in jobs):
             return jobs
         me = self.client.current_user.me().user_name
-        own = [job for job in jobs if not _tag(job, _DEVELOPMENT) or job.creator_user_name == me]
+        own = [job for job in jobs if not tag(job, _DEVELOPMENT) or job.creator_user_name == me]
         if not own:
             msg = f"{me} has deployed nothing there: databricks bundle deploy, or ask with the profile that did"
             raise NotFoundError(msg)
@@ -139,7 +139,7 @@ class Workspace:
 
     def output(self, task: TaskRun) -> Output:
         """The output of one attempt of a task. Raises SetupError if the workspace does not answer."""
-        with _asking():
+        with asking():
             found = self.client.jobs.get_run_output(task.id)
         error = "\n".join(part for part in (found.error, found.error_trace) if part)
         return Output(found.logs or "", error, bool(found.logs_truncated))
@@ -151,7 +151,7 @@ class Workspace:
         return DeployedJob(
             id=number,
             name=(settings.name if settings else None) or "",
-            application=_tag(job, "application"),
+            application=tag(job, "application"),
             starts=_starts_of(settings) if settings else "",
             runs=tuple(_run(run) for run in newest),
         )
@@ -203,21 +203,22 @@ def _state(state: RunState | None) -> tuple[str, str]:
     return (known.value if known else "UNKNOWN"), (state.state_message if state else None) or ""
 
 
-def _tag(job: BaseJob, name: str) -> str:
+def tag(job: BaseJob, name: str) -> str:
+    """A tag of a job, by its name; empty if it has none."""
     tags = (job.settings.tags if job.settings else None) or {}
     return tags.get(name, "")
 
 
 def _nothing_there(deployed: list[BaseJob], target: str, application: str | None) -> NotFoundError:
-    targets = sorted({_tag(job, "target") for job in deployed})
+    targets = sorted({tag(job, "target") for job in deployed})
     if target not in targets:
         return NotFoundError.among("deployed target", target, targets)
-    there = sorted({_tag(job, "application") for job in deployed if _tag(job, "target") == target})
+    there = sorted({tag(job, "application") for job in deployed if tag(job, "target") == target})
     return NotFoundError.among("deployed application", application or "", there)
 
 
 @contextlib.contextmanager
-def _asking() -> Iterator[None]:
+def asking() -> Iterator[None]:
     """Call the workspace; its errors become SetupError."""
     from databricks.sdk.errors.base import DatabricksError
 

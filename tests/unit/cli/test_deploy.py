@@ -1,28 +1,46 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.unit.cli.conftest import Kaspr
+from tests.unit.workspace.server import FakeWorkspace
 
 
 @pytest.fixture
 def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The root of a bundle, which is the working directory, without a Databricks CLI on the path."""
     (tmp_path / "databricks.yml").write_text("bundle: {name: x}\n")
-    (tmp_path / "bundles" / "shop").mkdir(parents=True)
+    shop = tmp_path / "bundles" / "shop"
+    shop.mkdir(parents=True)
+    (shop / "app.yaml").write_text("apiVersion: kaspr.io/v1alpha1\nkind: KasprApp\nmetadata: {name: shop}\nspec: {}\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     return tmp_path
 
 
-def install_cli(bundle: Path, code: int = 0) -> Path:
-    """Install a fake Databricks CLI; the file to which it writes its arguments."""
+def install_cli(bundle: Path, code: int = 0, actions: dict[str, str] | None = None) -> Path:
+    """Install a fake Databricks CLI; the file to which it writes its arguments.
+
+    It plans the ``actions`` by the keys of resources, such as ``schemas_shop``, and validates two variables.
+    """
     written = bundle / "arguments"
+    planned = {f"resources.{key.replace('_', '.')}": {"action": action} for key, action in (actions or {}).items()}
+    (bundle / "plan").write_text(json.dumps({"plan": planned}) + "\n")
+    variables = {"application": {"value": "shop"}, "catalog": {"value": "main"}, "developer": {"value": "ann"}}
+    (bundle / "validate").write_text(json.dumps({"variables": variables}) + "\n")
     command = bundle / "bin" / "databricks"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nfor one in "$@"; do echo "$one"; done >{written}\nexit {code}\n')
+    command.write_text(
+        f"""#!/bin/sh
+if [ "$2" = plan ] || [ "$2" = validate ]; then while read line; do echo "$line"; done <{bundle}/$2; exit; fi
+for one in "$@"; do echo "$one"; done >{written}
+exit {code}
+"""
+    )
     command.chmod(0o755)
     return written
 
@@ -61,3 +79,77 @@ def test_a_call_without_the_cli_the_bundle_or_the_application_deploys_nothing(  
     assert answer.code == code
     assert message in answer.err
     assert not written.exists()
+
+
+@pytest.mark.parametrize(
+    ("actions", "allowed", "refused"),
+    [
+        ({"jobs_shop": "delete", "apps_shop": "recreate", "schemas_shop": "update"}, [], None),
+        ({"jobs_shop_permissions": "delete", "schemas_shop_grants": "delete"}, [], None),
+        ({"schemas_shop": "delete"}, [], "deletes schemas.shop, with all data"),
+        ({"schemas_shop": "delete", "volumes_shop": "recreate"}, ["schemas.shop"], "deletes and creates again volumes"),
+        ({"schemas_shop": "delete"}, ["schemas.shop"], None),
+        ({"inventions_shop": "delete"}, [], "add --destroy-data inventions.shop"),
+    ],
+)
+def test_only_what_holds_no_data_or_is_named_may_be_deleted(
+    bundle: Path, kaspr: Kaspr, actions: dict[str, str], allowed: list[str], refused: str | None
+) -> None:
+    written = install_cli(bundle, actions=actions)
+    answer = kaspr("deploy", "shop", *(text for name in allowed for text in ("--destroy-data", name)))
+    assert (answer.code, written.exists()) == ((0, True) if refused is None else (1, False)), answer.err
+    assert (refused or "") in answer.err
+    assert refused is not None or ("--auto-approve" in written.read_text()) == bool(allowed)
+
+
+SCHEMA = "main.dev_ann_shop"
+OWN = {"kaspr.application": "shop"}
+
+
+def job_on(schema: str, application: str) -> dict[str, Any]:
+    wheel = {"parameters": ["run", "x", "--warehouse", f"unity://{schema}/kaspr_checkpoints"]}
+    tags = {"framework": "kaspr-delta", "application": application}
+    return {"job_id": 70, "settings": {"name": "a job", "tags": tags, "tasks": [{"python_wheel_task": wheel}]}}
+
+
+@pytest.mark.parametrize(
+    ("properties", "jobs", "runs", "refused"),
+    [
+        (OWN, [], [], None),
+        (OWN, [job_on(SCHEMA, "shop"), job_on("main.shop", "other")], [{"job_id": 70, "end_time": 1}], None),
+        (OWN, [job_on(SCHEMA, "shop")], [{"job_id": 70}], "the job a job runs"),
+        (OWN, [job_on(SCHEMA, "other")], [], "is also used by the application other"),
+        ({}, [], [], "was made by others, not by shop"),
+        ({"kaspr.application": "mall"}, [], [], "was made by the application mall"),
+    ],
+)
+def test_purge_removes_the_schema_that_only_this_application_uses(  # noqa: PLR0917  fixtures, and the case
+    bundle: Path,
+    workspace: FakeWorkspace,
+    kaspr: Kaspr,
+    properties: dict[str, str],
+    jobs: list[dict[str, Any]],
+    runs: list[dict[str, Any]],
+    refused: str | None,
+) -> None:
+    install_cli(bundle)
+    workspace.jobs, workspace.runs = jobs, runs
+    workspace.schemas = {SCHEMA: properties, "main.shop": {"kaspr.application": "shop"}}
+    answer = kaspr("purge", "shop", "--target", "dev", "--yes")
+    assert answer.code == (0 if refused is None else 1), answer.err
+    assert (refused or f"{SCHEMA} is removed") in answer.out + answer.err
+    assert (SCHEMA in workspace.schemas) == (refused is not None)
+    assert "main.shop" in workspace.schemas
+
+
+def test_purge_asks_first_and_knows_when_there_is_nothing(
+    bundle: Path, workspace: FakeWorkspace, kaspr: Kaspr, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_cli(bundle)
+    asked: list[str] = []
+    monkeypatch.setattr("typer.confirm", lambda question, **_: asked.append(question))
+    workspace.schemas = {SCHEMA: OWN}
+    for _ in range(2):
+        answer = kaspr("purge", "shop", "--target", "dev")
+    assert asked == [f"Remove {SCHEMA} with its 1 tables and views, for good?"]
+    assert "there is nothing to remove" in answer.out

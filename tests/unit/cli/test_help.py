@@ -10,7 +10,7 @@ from tests.unit.cli.conftest import Kaspr, made_once
 
 COMMANDS = {info.name: info.callback for info in application.registered_commands}
 # Commands on a workspace: they have no option for a warehouse.
-OF_WORKSPACES = {"deploy", "logs"}
+OF_WORKSPACES = {"deploy", "logs", "purge"}
 
 
 def examples(name: str) -> list[str]:

@@ -29,7 +29,7 @@ def test_variables_of_the_bundle_become_settings() -> None:
         ({"retries": "-1"}, "variable 'retries' is '-1', expected a number"),
         ({"timeout_minutes": "0"}, "variable 'timeout_minutes' is 0, expected 1 or more"),
         ({"backlog_bytes": "1G"}, "variable 'backlog_bytes' is '1G', expected a number"),
-        ({"keep_data": "yes"}, "there are: false, true"),
+        ({"read_as_visitor": "yes"}, "there are: false, true"),
         ({"notify": "ann@example.com, bob"}, "variable 'notify': 'bob' is no mail address"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,12 @@ def deployed(bundle: Path, **settings: Any) -> Resources:
     made = application_resources(Deployment(application="every-kind", **settings), bundle)
     assert [item.summary for item in made.diagnostics.items] == []
     return made
+
+
+def grants_in(job: dict[str, Any]) -> set[str]:
+    """The grants that tasks of a job make."""
+    parameters = [task["python_wheel_task"]["parameters"] for task in job["tasks"]]
+    return {after for one in parameters for before, after in pairwise(one) if before == "--grant"}
 
 
 def job_of(made: Resources, key: str) -> dict[str, Any]:
@@ -131,8 +138,6 @@ def test_resources_and_tasks_of_the_bundle_have_locations_in_manifests(bundle: P
     places = {".".join(path): place for path, place in deployed(bundle)._locations.items()}
     expected = {
         "resources.jobs.every_kind": "app.yaml:2",
-        "resources.schemas.every_kind": "app.yaml:2",
-        "resources.volumes.every_kind": "app.yaml:2",
         "resources.jobs.every_kind__task_once": "tasks.yaml:27",
         "resources.jobs.every_kind.tasks[0]": "agents.yaml:13",
         "resources.jobs.every_kind.tasks[5]": "agents.yaml:38",
@@ -145,15 +150,14 @@ def test_an_app_serves_the_web_views_if_a_sql_warehouse_is_given(bundle: Path) -
     assert not deployed(bundle).apps
     made = deployed(bundle, sql_warehouse="abc123", target="prod")
     (app,) = (dict[str, Any](app.as_dict()) for app in made.apps.values())
-    (schema,) = (dict[str, Any](schema.as_dict()) for schema in made.schemas.values())
     principal = "${resources.apps.every_kind__app.service_principal_client_id}"
-    assert schema["grants"] == [{"principal": principal, "privileges": ["USE_SCHEMA", "SELECT"]}]
+    assert grants_in(job_of(made, "every_kind")) == {f"{principal}=USE SCHEMA,SELECT"}
     assert app["name"] == "every-kind-prod"
     assert app["lifecycle"] == {"started": True}
     assert app["resources"] == [{"name": "sql-warehouse", "sql_warehouse": {"id": "abc123", "permission": "CAN_USE"}}]
     environment = {one["name"]: one.get("value", one.get("value_from")) for one in app["config"]["env"]}
     assert environment["DATABRICKS_WAREHOUSE_ID"] == "sql-warehouse"
-    assert environment["KASPR_DELTA_WAREHOUSE"].startswith("unity://main.${resources.schemas.every_kind.name}/")
+    assert environment["KASPR_DELTA_WAREHOUSE"] == "unity://main.every_kind/kaspr_checkpoints"
     assert re.search(r"serve bundles/every-kind .*\$DATABRICKS_APP_PORT", app["config"]["command"][-1])
 
 
@@ -167,11 +171,8 @@ def test_an_app_whose_views_send_may_modify_and_create_tables(bundle: Path) -> N
     views = bundle / "bundles" / "every-kind" / "webviews.yaml"
     send = "      - {name: tell, topicSend: {name: asked}}\n"
     views.write_text(views.read_text().replace("pipeline: [find]", "pipeline: [find, tell]") + send)
-    (schema,) = (
-        dict[str, Any](schema.as_dict()) for schema in deployed(bundle, sql_warehouse="abc123").schemas.values()
-    )
-    (grant,) = schema["grants"]
-    assert grant["privileges"] == ["USE_SCHEMA", "SELECT", "MODIFY", "CREATE_TABLE"]
+    (grant,) = grants_in(job_of(deployed(bundle, sql_warehouse="abc123"), "every_kind"))
+    assert grant.endswith("=USE SCHEMA,SELECT,MODIFY,CREATE TABLE")
 
 
 def test_viewers_may_use_the_app_and_operators_manage_it(bundle: Path) -> None:
@@ -197,17 +198,58 @@ def test_the_app_gets_tokens_of_visitors_only_with_read_as_visitor(
     assert app.get("user_api_scopes") == scopes
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_schema_and_volume_are_protected_only_with_keep_data(bundle: Path, keep: bool) -> None:
-    made = deployed(bundle, keep_data=keep)
-    (schema,), (volume,) = made.schemas.values(), made.volumes.values()
-    for holder in (dict[str, Any](schema.as_dict()), dict[str, Any](volume.as_dict())):
-        assert holder.get("lifecycle") == ({"prevent_destroy": True} if keep else None)
+def test_first_tasks_grant_what_readers_and_owners_lack(bundle: Path) -> None:
+    made = job_of(
+        deployed(bundle, readers=(Principal.of("analysts"),), owners=(Principal.of("ann@example.com"),)), "every_kind"
+    )
+    assert grants_in(made) == {"analysts=USE SCHEMA,SELECT", "ann@example.com=ALL PRIVILEGES,MANAGE"}
+    granting = [task for task in made["tasks"] if "--grant" in task["python_wheel_task"]["parameters"]]
+    assert granting == [task for task in made["tasks"] if not task.get("depends_on")]
 
 
-def test_tables_are_external_if_a_location_is_given(bundle: Path) -> None:
-    (job, *_) = deployed(bundle, location="s3://lake/shop").jobs.values()
-    assert "?location=s3://lake/shop" in str(job.as_dict())
+def test_what_is_deployed_holds_no_data(bundle: Path) -> None:
+    made = deployed(bundle, sql_warehouse="abc123", readers=(Principal.of("analysts"),), location="s3://lake")
+    assert {path[1] for path in made._locations} == {"jobs", "apps"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "warehouse", "app"),
+    [
+        ({}, "unity://main.every_kind/kaspr_checkpoints", "every-kind-dev"),
+        ({"schema": "shop", "catalog": "c"}, "unity://c.shop/kaspr_checkpoints", "every-kind-dev"),
+        ({"developer": "ann_lee"}, "unity://main.dev_ann_lee_every_kind/kaspr_checkpoints", "every-kind-dev-ann-lee"),
+        (
+            {"location": "s3://lake/", "schema": "shop"},
+            "unity://main.shop/kaspr_checkpoints?location=s3://lake/main/shop/every_kind",
+            "every-kind-dev",
+        ),
+        (
+            {"location": "s3://lake", "developer": "ann", "target": "staging"},
+            "unity://main.dev_ann_every_kind/kaspr_checkpoints?location=s3://lake/main/dev_ann_every_kind/every_kind",
+            "every-kind-staging-ann",
+        ),
+    ],
+)
+def test_schema_folder_and_app_have_names_of_the_application_and_the_developer(
+    bundle: Path, settings: dict[str, str], warehouse: str, app: str
+) -> None:
+    made = deployed(bundle, sql_warehouse="abc123", **settings)
+    assert all(warehouse in task["python_wheel_task"]["parameters"] for task in job_of(made, "every_kind")["tasks"])
+    assert [one.as_dict()["name"] for one in made.apps.values()] == [app]
+
+
+@pytest.mark.parametrize(
+    ("who", "run_as"),
+    [
+        ("", None),
+        ("ann@example.com", {"user_name": "ann@example.com"}),
+        ("11111111-2222-3333-4444-555555555555", {"service_principal_name": "11111111-2222-3333-4444-555555555555"}),
+    ],
+)
+def test_jobs_run_as_the_named_identity(bundle: Path, who: str, run_as: dict[str, str] | None) -> None:
+    settings = Deployment.from_variables({"application": "every-kind", "run_as": who})
+    jobs = application_resources(settings, bundle).jobs
+    assert {str(job.as_dict().get("run_as")) for job in jobs.values()} == {str(run_as)}
 
 
 def test_an_application_without_a_kasprapp_is_deployed_without_a_warning(bundle: Path) -> None:

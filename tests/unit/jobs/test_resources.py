@@ -18,8 +18,9 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
-def at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def at_the_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("DATABRICKS_BUNDLE_TMP", str(tmp_path / ".databricks" / "bundle"))
 
 
 def tasks_of(resources: Resources) -> list[dict[str, Any]]:
@@ -43,7 +44,6 @@ def test_order_system_is_one_job_with_its_agents_and_its_join() -> None:
         "join_orders-products-join",
         "agent_process-enriched-orders",
     ]
-    assert sorted((*made.schemas, *made.volumes)) == ["order_system", "order_system"]
 
 
 def test_continuous_order_system_is_a_job_per_resource() -> None:
@@ -56,18 +56,10 @@ def test_continuous_order_system_is_a_job_per_resource() -> None:
     ]
 
 
-def test_tables_are_named_by_reference_because_a_target_may_rename_the_schema() -> None:
-    (task,) = tasks_of(deployed(plan(agent("a", topic="x"))))
-    parameters = task["python_wheel_task"]["parameters"]
-    assert "unity://main.${resources.schemas.shop.name}/${resources.volumes.shop.name}" in parameters
-
-
 @pytest.mark.parametrize("name", ["1-shop", "shop_", "_shop", "größe", "9"])
-def test_any_name_of_an_application_gives_a_valid_key_of_its_schema(name: str) -> None:
-    made = deployed(plan(agent("a", topic="x"), application=name))
-    (key,) = made.schemas
+def test_any_name_of_an_application_gives_a_valid_key_of_its_job(name: str) -> None:
+    (key,) = deployed(plan(agent("a", topic="x"), application=name)).jobs
     assert re.fullmatch(r"[a-zA-Z]+([-_]*[a-zA-Z0-9]+)*", key)  # the CLI's own rule
-    assert f"${{resources.schemas.{key}.name}}" in str(tasks_of(made))
 
 
 def test_jobs_and_tasks_have_the_locations_of_their_manifests() -> None:
@@ -106,3 +98,28 @@ def test_two_applications_in_a_folder_cannot_share_a_schema(tmp_path: Path) -> N
     (folder / "apps.yaml").write_text("---\n".join(document.replace("NAME", name) for name in ("one", "two")))
     with pytest.raises(UsageError, match="several applications: one, two"):
         application_resources(Deployment(application="both", schema="shared"), tmp_path)
+
+
+def test_each_application_of_a_checkout_keeps_the_state_of_its_own_deployment(tmp_path: Path) -> None:
+    place = tmp_path / ".databricks" / "bundle" / "prod"
+
+    def loaded(application: str) -> str:
+        """The state that the CLI finds after it loaded the resources; then it deploys and writes its own."""
+        load_resources(Bundle(target="prod", variables={"application": application}))
+        found = (place / "resources.json").read_text() if (place / "resources.json").exists() else ""
+        (place / "resources.json").write_text(f"state of {application}")
+        (place / "sync-snapshots").mkdir(exist_ok=True)
+        (place / "sync-snapshots" / application).touch()
+        return found
+
+    place.mkdir(parents=True)
+    (place / "resources.json").write_text("state of an earlier version")
+    assert [loaded(name) for name in ("order-system", "order-system", "event-counting", "order-system")] == [
+        "",
+        "state of order-system",
+        "",
+        "state of order-system",
+    ]
+    assert [file.name for file in (place / "sync-snapshots").iterdir()] == ["order-system"]
+    load_resources(Bundle(target="dev", variables={"application": "event-counting"}))
+    assert (place / "resources.json").read_text() == "state of order-system"

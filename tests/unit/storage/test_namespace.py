@@ -82,3 +82,33 @@ def test_without_access_to_the_volume_a_resource_cannot_run() -> None:
     namespace = Warehouse("unity://main.shop/checkpoints").namespace("")
     with pytest.raises(UsageError, match=r"agent/orders cannot run from here: .* in /Volumes/main/shop/checkpoints"):
         namespace.resource_lock("agent/orders").__enter__()
+
+
+@pytest.mark.parametrize(
+    ("volume", "exists", "mounted", "created"),
+    [
+        ("v", False, [], ["SCHEMA", "VOLUME"]),
+        ("v", False, ["main/shop/v"], ["SCHEMA", "VOLUME"]),
+        ("v", True, [], []),  # a machine without volumes
+        ("v", True, ["main/shop/other"], ["VOLUME"]),
+        ("v", True, ["main/shop/v"], []),
+        ("/a/folder", False, ["main"], ["SCHEMA"]),
+    ],
+)
+def test_in_a_catalog_what_is_missing_is_created(  # noqa: PLR0917  fixtures, and the case
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    volume: str,
+    exists: bool,
+    mounted: list[str],
+    created: list[str],
+) -> None:
+    volumes = tmp_path / "Volumes"
+    monkeypatch.setattr("kaspr_delta.storage.namespace._VOLUMES", volumes)
+    for folder in mounted:
+        (volumes / folder).mkdir(parents=True)
+    statements = list(Warehouse(f"unity://main.shop/{volume}").namespace("shop").creation(exists=exists))
+    assert [statement.split()[1] for statement in statements] == created
+    assert all("IF NOT EXISTS" in statement for statement in statements)
+    marks = ["WITH DBPROPERTIES ('kaspr.application' = 'shop')" in statement for statement in statements]
+    assert marks == [kind == "SCHEMA" for kind in created]

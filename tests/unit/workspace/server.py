@@ -17,27 +17,38 @@ _PAGE = 2
 
 @dataclass
 class FakeWorkspace:
-    """``jobs`` and ``runs`` as the API gives them, newest first; ``outputs`` by a task's run, ``secrets`` by key."""
+    """``jobs`` and ``runs`` as the API gives them, newest first; ``outputs`` by a task's run, ``secrets`` by key.
+
+    ``schemas`` are properties by full name.
+    """
 
     jobs: list[dict[str, Any]] = field(default_factory=list)
     runs: list[dict[str, Any]] = field(default_factory=list)
     outputs: dict[int, dict[str, Any]] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=dict)
+    schemas: dict[str, dict[str, Any]] = field(default_factory=dict)
     requested_paths: list[str] = field(default_factory=list)
     refuses: bool = False
     user: str = "ann@example.com"
 
-    def answer(self, path: str, query: dict[str, str]) -> dict[str, Any] | None:
+    def answer(self, path: str, query: dict[str, str]) -> dict[str, Any] | None:  # noqa: PLR0911  one a request
         """The answer of a workspace; None for an unknown path or run."""
         self.requested_paths.append(path)
         if path == "/api/2.0/preview/scim/v2/Me":
             return {"userName": self.user}
         if path == "/api/2.0/secrets/get" and query["key"] in self.secrets:
             return {"key": query["key"], "value": self.secrets[query["key"]]}
+        kind, _, name = path.removeprefix("/api/2.1/unity-catalog/").partition("/")
+        if kind == "schemas" and name in self.schemas:
+            return {"full_name": name, "properties": self.schemas[name]}
+        if kind == "table-summaries":
+            return {"tables": [{"full_name": f"{query['schema_name_pattern']}.orders"}]}
         if path == "/api/2.2/jobs/list":
             return self._page("jobs", self.jobs, query)
         if path == "/api/2.2/jobs/runs/list":
-            return self._page("runs", [run for run in self.runs if str(run["job_id"]) == query["job_id"]], query)
+            ended = "end_time" if query.get("active_only") == "true" else ""
+            runs = [run for run in self.runs if str(run["job_id"]) == query["job_id"] and ended not in run]
+            return self._page("runs", runs, query)
         if path == "/api/2.2/jobs/runs/get-output":
             return self.outputs.get(int(query["run_id"]))
         return None
@@ -62,7 +73,15 @@ def serving(workspace: FakeWorkspace) -> Iterator[str]:
             elif (answer := workspace.answer(parts.path, dict(parse_qsl(parts.query)))) is not None:
                 status, body = 200, answer
             else:
-                status, body = 404, {"error_code": "ENDPOINT_NOT_FOUND", "message": parts.path}
+                status, body = 404, {"error_code": "NOT_FOUND", "message": parts.path}
+            self._send(status, body)
+
+        def do_DELETE(self) -> None:
+            parts = urlsplit(self.path)
+            del workspace.schemas[parts.path.rpartition("/")[2]]
+            self._send(200, {"forced": parts.query == "force=true"})
+
+        def _send(self, status: int, body: dict[str, Any]) -> None:
             text = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")

@@ -1,0 +1,98 @@
+"""The Databricks CLI, called for one application of the bundle in this folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kaspr_delta.errors import SetupError, UsageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_BUNDLE = "databricks.yml"
+_APPLICATIONS = "bundles"
+# Kinds of resources that hold no data: every other kind counts as one that does.
+_WITHOUT_DATA = frozenset(
+    {"alerts", "apps", "cluster_policies", "clusters", "dashboards", "external_locations", "genie_spaces"}
+    | {"instance_pools", "job_runs", "jobs", "model_serving_endpoints", "quality_monitors", "sql_warehouses"}
+)
+_LOSSES = {"delete": "deletes", "recreate": "deletes and creates again"}
+
+BundleAppArgument = Annotated[str, typer.Argument(metavar="APP", help="A folder in bundles/, by name or by path.")]
+BundleTargetOption = Annotated[str, typer.Option("--target", metavar="TARGET", help="A target of the bundle.")]
+VarOption = Annotated[
+    list[str] | None, typer.Option("--var", metavar="NAME=VALUE", help="A variable of the bundle; may be repeated.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BundleCli:
+    """The command ``databricks bundle`` with the options of one application and target."""
+
+    command: str
+    folder: str
+    options: tuple[str, ...]
+
+    @classmethod
+    def of(cls, application: str, target: str, profile: str | None, var: Iterable[str] | None) -> Self:
+        """The CLI for an application. Raises UsageError away from a bundle, and SetupError without the CLI."""
+        folder = _folder(application)
+        command = shutil.which("databricks")
+        if command is None:
+            raise SetupError(
+                "the Databricks CLI is not installed, and this needs it: see"
+                " https://docs.databricks.com/dev-tools/cli/install"
+            )
+        options = ["--target", target, *(["--profile", profile] if profile else [])]
+        options += [text for variable in (f"application={folder}", *(var or ())) for text in ("--var", variable)]
+        return cls(command, folder, tuple(options))
+
+    def run(self, verb: str, *more: str) -> int:
+        """Run a command of the CLI; its exit code."""
+        # The arguments are a list: no shell reads them.
+        return subprocess.run([self.command, "bundle", verb, *self.options, *more], check=False).returncode  # noqa: S603
+
+    def answer(self, verb: str) -> dict[str, Any]:
+        """The JSON that a command of the CLI prints. Exits with the CLI's exit code if it fails."""
+        done = subprocess.run(  # noqa: S603  as above
+            [self.command, "bundle", verb, *self.options, "--output", "json"],
+            check=False,
+            stdout=subprocess.PIPE,
+        )
+        if done.returncode:
+            raise typer.Exit(done.returncode)
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+
+def losses(plan: dict[str, Any]) -> dict[str, str]:
+    """The resources with data that a deployment would delete, as ``kind.key``, with the verb for it.
+
+    ``plan`` is the answer of ``bundle plan``.
+    """
+    found = {}
+    for key, entry in (plan.get("plan") or {}).items():
+        _, kind, *name = key.split(".")
+        # A longer key is of a part, such as the permissions of a job.
+        if len(name) == 1 and kind not in _WITHOUT_DATA and entry.get("action") in _LOSSES:
+            found[f"{kind}.{name[0]}"] = _LOSSES[entry["action"]]
+    return found
+
+
+def _folder(application: str) -> str:
+    """The application as the bundle's variable names it: its folder below ``bundles/``. Raises UsageError."""
+    if not Path(_BUNDLE).is_file():
+        raise UsageError(f"there is no {_BUNDLE} in {Path.cwd()}: go to the folder that holds it")
+    path = Path(application)
+    name = path.relative_to(_APPLICATIONS) if path.parts[:1] == (_APPLICATIONS,) else path
+    if name.is_absolute() or not (_APPLICATIONS / name).exists():
+        raise UsageError(f"there is no folder {_APPLICATIONS}/{name}: APP is one of those in {_APPLICATIONS}/")
+    return name.as_posix()

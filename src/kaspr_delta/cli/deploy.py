@@ -1,0 +1,118 @@
+"""``kaspr-delta deploy`` and ``purge``: an application in a workspace, and the data that it leaves there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kaspr_delta.cli.bundle import BundleAppArgument, BundleCli, BundleTargetOption, VarOption, losses
+from kaspr_delta.cli.deployed import ProfileOption
+from kaspr_delta.errors import ManifestError, SetupError
+from kaspr_delta.plan.builder.build import build_plans
+from kaspr_delta.plan.names import delta_name
+from kaspr_delta.spec.diagnostics import has_errors
+from kaspr_delta.spec.loader import load_path
+
+if TYPE_CHECKING:
+    from kaspr_delta.workspace import DeployedSchema
+
+
+def deploy(
+    application: BundleAppArgument,
+    target: BundleTargetOption = "dev",
+    profile: ProfileOption = None,
+    var: VarOption = None,
+    destroy_data: Annotated[
+        list[str] | None,
+        typer.Option("--destroy-data", metavar="KIND.KEY", help="Let it delete this resource; may be repeated."),
+    ] = None,
+) -> None:
+    """Deploy an application's jobs and its App: `databricks bundle deploy` for one application.
+
+    The bundle holds no data of an application. Where a resource with data was added to it, such as a schema, and the
+    CLI's plan is to delete it or to create it anew, nothing is deployed unless --destroy-data names it.
+
+    It is run where databricks.yml is, and needs the Databricks CLI. The exit code is that of the CLI.
+
+    For example:
+
+        kaspr-delta deploy order-system --target prod --var catalog=main
+    """
+    bundle = BundleCli.of(application, target, profile, var)
+    allowed = set(destroy_data or ())
+    lost = {name: verb for name, verb in losses(bundle.answer("plan")).items() if name not in allowed}
+    if lost:
+        listed = ", ".join(f"{verb} {name}" for name, verb in lost.items())
+        options = " ".join(f"--destroy-data {name}" for name in lost)
+        raise SetupError(
+            f"nothing was deployed: the deployment {listed}, with all data. If that is meant, add {options}"
+        )
+    raise typer.Exit(bundle.run("deploy", *(["--auto-approve"] if allowed else [])))
+
+
+def purge(
+    application: BundleAppArgument,
+    target: BundleTargetOption,
+    profile: ProfileOption = None,
+    var: VarOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,  # noqa: FBT002
+) -> None:
+    """Remove the schema of a deployed application with all its tables and checkpoints, for good.
+
+    Nothing else does: neither a deployment nor `databricks bundle destroy` removes data. A schema that others made, or
+    that another application's jobs use, is left as it is, and so is one while a job of it runs. Files of external
+    tables stay in their folder.
+
+    For example:
+
+        kaspr-delta purge order-system --target dev
+    """
+    from kaspr_delta.workspace import DeployedSchema, Workspace
+
+    bundle = BundleCli.of(application, target, profile, var)
+    client = Workspace.connect(profile).client
+    for name, schema, location in _storages(bundle, target):
+        deployed = DeployedSchema(client, schema)
+        made_by = deployed.made_by()
+        if made_by is None:
+            typer.echo(f"{schema} does not exist: there is nothing to remove")
+            continue
+        _refuse_others(deployed, name, made_by)
+        if not yes:
+            typer.confirm(f"Remove {schema} with its {deployed.tables()} tables and views, for good?", abort=True)
+        deployed.remove()
+        left = f"; the files of its tables stay in {location}" if location else ""
+        typer.echo(f"{schema} is removed{left}")
+
+
+def _storages(bundle: BundleCli, target: str) -> list[tuple[str, str, str]]:
+    """Each application of the folder, with its schema and the folder of its external tables. Raises ManifestError."""
+    from kaspr_delta.jobs import Deployment, Storage
+
+    variables: dict[str, Any] = bundle.answer("validate").get("variables") or {}
+    deployment = Deployment.from_variables({name: one.get("value", "") for name, one in variables.items()}, target)
+    plans, findings = build_plans(load_path(Path(deployment.folder)))
+    if has_errors(findings):
+        raise ManifestError(findings)
+    storages = [Storage.of(plan, deployment) for plan in plans]
+    return [(one.application, f"{one.catalog}.{one.schema}", one.location) for one in storages]
+
+
+def _refuse_others(deployed: DeployedSchema, application: str, made_by: str) -> None:
+    """Raise SetupError if data of others would go, or if a job is at work."""
+    if made_by != delta_name(application):
+        maker = f"the application {made_by}" if made_by else "others"
+        raise SetupError(
+            f"{deployed.name} was made by {maker}, not by {application}: drop the tables that you no longer want"
+        )
+    for user, job, runs in deployed.users():
+        if user != application:
+            raise SetupError(
+                f"{deployed.name} is also used by the application {user}: drop the tables that you no longer want"
+            )
+        if runs:
+            raise SetupError(
+                f"the job {job} runs: cancel its run, or remove it with databricks bundle destroy, and purge again"
+            )

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from kaspr_delta.errors import SetupError, UsageError
+from kaspr_delta.storage.namespace import UnityNamespace, Warehouse
+from kaspr_delta.storage.spark.grants import Grant, grant_missing
+
+SCHEMA = UnityNamespace("main", "shop", "v")
+
+
+class Catalog:
+    """A catalog that knows grants, instead of Spark; it refuses to make some if ``refuses``."""
+
+    def __init__(self, *held: tuple[str, str], refuses: bool = False) -> None:
+        self.held, self.refuses, self.made = held, refuses, list[str]()
+
+    def sql(self, statement: str) -> Catalog:
+        if statement.startswith("GRANT"):
+            if self.refuses:
+                raise PySparkException("you are not the owner")
+            self.made.append(statement)
+        return self
+
+    def collect(self) -> list[dict[str, str]]:
+        return [{"Principal": who, "ActionType": privilege} for who, privilege in self.held]
+
+
+def granted(catalog: Catalog, *texts: str, namespace: Any = SCHEMA) -> list[str]:
+    grant_missing(catalog, namespace, map(Grant.of, texts))  # type: ignore[arg-type]  # it runs statements
+    return catalog.made
+
+
+def test_only_missing_privileges_are_granted() -> None:
+    catalog = Catalog(("analysts", "USE_SCHEMA"), ("others", "SELECT"))
+    assert granted(catalog, "analysts=USE SCHEMA,SELECT", "a`b=MANAGE") == [
+        "GRANT SELECT ON SCHEMA `main`.`shop` TO `analysts`",
+        "GRANT MANAGE ON SCHEMA `main`.`shop` TO `a``b`",
+    ]
+
+
+def test_who_holds_all_is_granted_nothing() -> None:
+    assert granted(Catalog(("analysts", "USE SCHEMA"), ("analysts", "SELECT")), "analysts=USE SCHEMA,SELECT") == []
+
+
+def test_a_grant_that_is_refused_names_the_statement_for_the_owner() -> None:
+    with pytest.raises(SetupError, match=r"has to run GRANT SELECT ON SCHEMA `main`\.`shop` TO `x`: you are not"):
+        granted(Catalog(refuses=True), "x=SELECT")
+
+
+@pytest.mark.parametrize("text", ["", "SELECT", "=SELECT", "x=", "x=DROP", "x=SELECT; DROP SCHEMA y"])
+def test_a_text_that_is_no_grant_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="expected PRINCIPAL=PRIVILEGE"):
+        Grant.of(text)
+
+
+def test_a_folder_has_no_grants(tmp_path: Any) -> None:
+    with pytest.raises(UsageError, match="only a catalog"):
+        granted(Catalog(), "x=SELECT", namespace=Warehouse(str(tmp_path)).namespace("shop"))
