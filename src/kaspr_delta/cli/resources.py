@@ -199,8 +199,7 @@ def delete(
     else:
         before, after = registry.change(lambda before: without(before, full, name))
     typer.echo(f'{full.lower()}.kaspr.io "{name}" deleted')
-    done = "its data with it" if purge else "its data stay (--purge would delete them too)"
-    note(done)
+    note("its data with it" if purge else "its data stay (--purge would delete them too)")
     for ref, reason in newly_waiting(registry.plan(before), registry.plan(after)):
         typer.echo(f"{ref} {in_words(reason)}")
 

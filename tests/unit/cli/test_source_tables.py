@@ -78,7 +78,7 @@ def items(kaspr: Kaspr, warehouse: Path) -> dict[str, dict[str, Any]]:
     return {one["metadata"]["name"]: one["status"]["conditions"][0] for one in found}
 
 
-def test_get_and_describe_say_why_and_its_readers_wait_for_it(
+def test_get_and_describe_say_why_as_run_does_and_its_readers_wait_for_it(
     kaspr: Kaspr, case: tuple[Path, str], tmp_path: Path
 ) -> None:
     file, reason = case
@@ -93,15 +93,8 @@ def test_get_and_describe_say_why_and_its_readers_wait_for_it(
     readers = {name: conditions[name].get("message") for name in ("placed", "costs", "bill", "report")}
     assert readers == dict.fromkeys(readers, "waits for table/wards")
     assert reason in kaspr("describe", "ktable", "wards", "--warehouse", wh).out
-
-
-def test_get_tells_what_run_tells(kaspr: Kaspr, case: tuple[Path, str], tmp_path: Path) -> None:
-    file, _ = case
-    warehouse = Warehouse(str(tmp_path / "wh"))
-    kaspr("apply", "-f", file, "--warehouse", warehouse.text)
-    plan = applied_registry(warehouse, None).plan()
+    plan, namespace = applied_registry(Warehouse(str(wh)), None).plan(), Warehouse(str(wh)).namespace("a")
     assert plan is not None
-    namespace = warehouse.namespace("a")
     of_run = TypedTables(None, open_tables(namespace)).known(plan)  # type: ignore[arg-type]
     assert as_found(NativeSystemTables(delta_rs(namespace)), plan).waiting == of_run.waiting != ()
 
