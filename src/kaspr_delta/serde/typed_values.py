@@ -20,7 +20,6 @@ from uuid import UUID
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde import json_text
 from kaspr_delta.serde.long_fraction import LongFraction
-from kaspr_delta.serde.plain_json import plain_json
 from kaspr_delta.serde.serializers import base64_text
 from kaspr_delta.spec.column_types import key_kind
 from kaspr_delta.spec.ddl import Type
@@ -104,6 +103,29 @@ def from_columns(of: Type, value: Any) -> Any:
             return {from_columns(of.inner[0], key): from_columns(of.inner[1], item) for key, item in value}
         case _:
             return _FROM_ARROW.get(of.name, _as_it_is)(of, value)
+
+
+def plain_json(value: Any) -> Any:
+    """The JSON of a value whose type is not known: dates are ISO text, bytes base64, decimals have all digits.
+
+    Other types are left to ``json_text``. There dates are midnights and bytes ``str()``, because Kaspr has no types.
+
+    >>> plain_json({"day": date(2024, 5, 1), "raw": b"a", "price": Decimal("1E+1")})
+    {'day': '2024-05-01', 'raw': 'YQ==', 'price': '10'}
+    """
+    match value:
+        case Mapping():
+            return {name: plain_json(item) for name, item in value.items()}
+        case list() | tuple():
+            return [plain_json(item) for item in value]
+        case bytes():
+            return base64.b64encode(value).decode()
+        case Decimal() if value.is_finite():
+            return format(value, "f")
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case _:
+            return value.isoformat() if type(value) is date else value
 
 
 # -- writing: a ValueError or an ArithmeticError of a writer says that the value is not of the type -------------------

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from kaspr_delta.serde import json_text
-from kaspr_delta.serde.plain_json import plain_json
+from kaspr_delta.serde.typed_values import plain_json
 
 JSON, TEXT, BYTES = "application/json", "text/plain", "application/octet-stream"
 PROBLEM = "application/problem+json"
@@ -42,7 +42,7 @@ class Answer:
     ) -> Answer:
         """A value as a response. Without a content type text is text, bytes are bytes, and the rest is JSON.
 
-        A ``typed`` value becomes JSON as the values of typed columns do, see ``serde.plain_json``. Raises TypeError for
+        A ``typed`` value becomes JSON as the values of typed columns do, see ``plain_json``. Raises TypeError for
         a value that the content type cannot carry, and SerializationError for a value that cannot be JSON.
         """
         body, kind = (b"", None) if status in _NO_BODY else _encoded(value, content_type, typed=typed)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from kaspr_delta.storage.spark.sql_text import filled
+from kaspr_delta.storage.spark import sql_text
 
 if TYPE_CHECKING:
     from kaspr_delta.storage.tables import Value
@@ -25,10 +25,4 @@ def moment_literal(moment: datetime) -> str:
 
 def with_values(text: str, values: Mapping[str, Value]) -> str:
     """SQL text with a literal for each ``{name}``, see ``spark.sql_text.with_values``."""
-    return filled(text, values, _literal)
-
-
-def _literal(value: Value) -> str:
-    if isinstance(value, datetime):
-        return moment_literal(value)
-    return literal(value) if isinstance(value, str) else str(value)
+    return sql_text.with_values(text, values, lambda value: sql_text.value_literal(value, literal, moment_literal))

@@ -29,28 +29,30 @@ def struct_of(columns: Iterable[str], literal_of: Callable[[str], str] = literal
     return f"named_struct({', '.join(f'{literal_of(name)}, {quoted(name)}' for name in columns)})"
 
 
-def with_values(text: str, values: Mapping[str, Value]) -> str:
+def _moment(moment: datetime) -> str:
+    return f"TIMESTAMP_MICROS({(moment.astimezone(timezone.utc) - _EPOCH) // timedelta(microseconds=1)})"
+
+
+def value_literal(
+    value: Value, text: Callable[[str], str] = literal, moment: Callable[[datetime], str] = _moment
+) -> str:
+    """A literal for a value, in Spark's dialect unless functions for texts and times of another one are given."""
+    match value:
+        case tuple():
+            return f"({', '.join(map(text, value))})"
+        case datetime():
+            return moment(value)
+        case str():
+            return text(value)
+    return str(value)
+
+
+def with_values(text: str, values: Mapping[str, Value], literal_of: Callable[[Value], str] = value_literal) -> str:
     """SQL text with a literal for each ``{name}``; neither DELETE nor UPDATE of Delta takes parameters.
 
     Text without values is left as it is, braces included.
     """
-    return filled(text, values, value_literal)
-
-
-def filled(text: str, values: Mapping[str, Value], literal_of: Callable[[Value], str]) -> str:
-    """The same with literals of any dialect."""
-    return text.format(**{name: _written(value, literal_of) for name, value in values.items()}) if values else text
-
-
-def _written(value: Value, literal_of: Callable[[Value], str]) -> str:
-    return f"({', '.join(map(literal_of, value))})" if isinstance(value, tuple) else literal_of(value)
-
-
-def value_literal(value: Value) -> str:
-    """A literal for a value."""
-    if isinstance(value, datetime):
-        return f"TIMESTAMP_MICROS({(value.astimezone(timezone.utc) - _EPOCH) // timedelta(microseconds=1)})"
-    return literal(value) if isinstance(value, str) else str(value)
+    return text.format(**{name: literal_of(value) for name, value in values.items()}) if values else text
 
 
 def creation(namespace: Namespace, table: str, columns: str, properties: Mapping[str, str]) -> str:
