@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, TypeAlias
 
 from filelock import FileLock, Timeout
 
@@ -25,69 +25,13 @@ _STATE_FOLDER = "_kaspr"
 _VOLUMES = Path("/Volumes")
 
 
-class Namespace(Protocol):
-    """One schema of Delta tables, with a folder for checkpoints and locks beside it."""
-
-    on_databricks: ClassVar[bool]
-    """Whether Spark is Databricks' own: it has Auto Loader, and Kafka's classes under other names."""
-
-    poll_seconds: ClassVar[float]
-    """The pause between two looks at the registry during a run: one takes a Spark job outside a folder."""
-
-    locks_bind_other_processes: ClassVar[bool]
-    """Whether ``table_group_lock`` excludes other processes too, not only other threads of this one."""
-
-    streams_go_on: ClassVar[bool]
-    """Whether Spark can start a stream again from its checkpoint if its tables have no new commits.
-
-    Over catalog-managed tables it cannot: each table of the stream needs a new commit.
-    """
-
-    @property
-    def name(self) -> str:
-        """The schema's name in the warehouse."""
-
-    @property
-    def schema(self) -> str:
-        """The schema, quoted for SQL."""
-
-    @property
-    def checkpoints(self) -> Path:
-        """The folder of the streaming checkpoints."""
-
-    def creation(self, *, exists: bool) -> Iterator[str]:
-        """Statements that create what is missing of the schema, given whether the schema ``exists``, and beside it."""
-
-    def identifier(self, table: str) -> str:
-        """The table's name, quoted for SQL. A source table of others may be a name with dots or a path."""
-
-    @property
-    def disk(self) -> Path | None:
-        """The folder of the warehouse on this machine, whose disk may be full or read-only; None elsewhere."""
-
-    def declared_location(self, table: str) -> str | None:
-        """The ``LOCATION`` with which a table is created; None where the catalog chooses."""
-
-    def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
-        """A lock to hold around every commit to the table."""
-
-    def table_group_lock(self, name: str) -> contextlib.AbstractContextManager[object]:
-        """A lock to hold while one of several resources that exclude each other processes a batch."""
-
-    def resource_lock(self, resource: str) -> contextlib.AbstractContextManager[threading.Event]:
-        """The lock that a resource holds while it runs.
-
-        The event is set if another process takes the lock all the same, for example because this machine slept. Raises
-        AlreadyRunningError when another process holds the lock, and at the end when another one took it.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class LocalNamespace:
-    """A folder of a warehouse on this machine's disk.
+    """One schema of Delta tables, in a folder of this machine, with a folder for checkpoints and locks beside them.
 
-    Delta's log store on a local disk is not atomic between processes, so every commit takes a kernel file lock, which
-    is gone with its holder however that ends.
+    ``name`` is the schema's name in the warehouse, ``registered_as`` that in the catalog of the session. Delta's log
+    store on a local disk is not atomic between processes, so every commit takes a kernel file lock, which is gone with
+    its holder however that ends.
     """
 
     root: Path
@@ -95,27 +39,42 @@ class LocalNamespace:
     registered_as: str
 
     on_databricks: ClassVar[bool] = False
+    """Whether Spark is Databricks' own: it has Auto Loader, and Kafka's classes under other names."""
+
     poll_seconds: ClassVar[float] = 1.0
+    """The pause between two looks at the registry during a run: one takes a Spark job outside a folder."""
+
     locks_bind_other_processes: ClassVar[bool] = True
+    """Whether ``table_group_lock`` excludes other processes too, not only other threads of this one."""
+
     streams_go_on: ClassVar[bool] = True
+    """Whether Spark can start a stream again from its checkpoint if its tables have no new commits.
+
+    Over catalog-managed tables it cannot: each table of the stream needs a new commit.
+    """
 
     @property
     def schema(self) -> str:
+        """The schema, quoted for SQL."""
         return quoted(self.registered_as)
 
     @property
     def checkpoints(self) -> Path:
+        """The folder of the streaming checkpoints."""
         return self.root / self.name / _STATE_FOLDER / "checkpoints"
 
     def creation(self, *, exists: bool) -> Iterator[str]:
+        """Statements that create what is missing of the schema, given whether the schema ``exists``, and beside it."""
         if not exists:
             yield f"CREATE SCHEMA IF NOT EXISTS {self.schema}"
 
     def identifier(self, table: str) -> str:
+        """The table's name, quoted for SQL. A source table of others may be a name with dots or a path."""
         return _elsewhere(table) or f"{self.schema}.{quoted(table)}"
 
     @property
     def disk(self) -> Path | None:
+        """The folder of the warehouse on this machine, whose disk may be full or read-only; None elsewhere."""
         return self.root
 
     def folder(self, table: str) -> Path | None:
@@ -125,16 +84,24 @@ class LocalNamespace:
         return self.root / self.name / table
 
     def declared_location(self, table: str) -> str:
+        """The ``LOCATION`` with which a table is created; None where the catalog chooses."""
         return str(self.root / self.name / table)
 
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
+        """A lock to hold around every commit to the table."""
         return FileLock(self._lock(f"commit-{table}"))
 
     def table_group_lock(self, name: str) -> contextlib.AbstractContextManager[object]:
+        """A lock to hold while one of several resources that exclude each other processes a batch."""
         return FileLock(self._lock(f"turn-{_as_file(name)}"))
 
     @contextlib.contextmanager
     def resource_lock(self, resource: str) -> Iterator[threading.Event]:
+        """The lock that a resource holds while it runs.
+
+        The event is set if another process takes the lock all the same, for example because this machine slept. Raises
+        AlreadyRunningError when another process holds the lock, and at the end when another one took it.
+        """
         lock = FileLock(self._lock(f"running-{_as_file(resource)}"), timeout=0)
         try:
             lock.acquire()
@@ -154,7 +121,7 @@ class LocalNamespace:
 
 @dataclass(frozen=True, slots=True)
 class UnityNamespace:
-    """A schema of Unity Catalog, with a volume for checkpoints. Commits are atomic there.
+    """The same as a schema of Unity Catalog, with a volume for checkpoints. Commits are atomic there.
 
     The catalog manages the tables, unless they have a ``root`` of their own, a URI: then they are external. A schema
     that the application makes is marked with its name, ``application``, in the form of a schema's name.
@@ -216,6 +183,9 @@ class UnityNamespace:
         path = self.checkpoints / "_locks" / f"running-{_as_file(resource)}.json"
         with Lease(path, resource, f"{self.catalog}.{self.name}").held() as lease:
             yield lease.lost
+
+
+Namespace: TypeAlias = LocalNamespace | UnityNamespace
 
 
 @dataclass(frozen=True, slots=True)

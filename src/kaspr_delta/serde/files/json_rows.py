@@ -8,15 +8,17 @@ from typing import Any, TextIO
 
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.files.rows import FileRow
-from kaspr_delta.serde.files.text_stream import lines_of, not_utf8, readable
+from kaspr_delta.serde.files.text_stream import not_utf8, readable
 from kaspr_delta.serde.json_text import parse, refuse_constant
 from kaspr_delta.serde.long_fraction import fraction_of
 
 
 def json_rows(stream: TextIO, name: str) -> Iterator[FileRow]:
     """The rows of a file. An object in which a name stands twice is a problem: readers would choose differently."""
-    for number, line in lines_of(stream):
-        place = f"{name}:{number}"
+    for number, ended in enumerate(stream, start=1):
+        place, line = f"{name}:{number}", ended.rstrip("\r\n")
+        if not line.strip():
+            continue
         if not line.isascii() and (found := not_utf8(line)):
             yield FileRow(f"{place}:{found[1]}", None, readable(line), found[2])
             continue

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
 from typing import BinaryIO, TextIO, cast
 
 import pyarrow as pa
@@ -47,10 +46,3 @@ def not_utf8(text: str) -> tuple[int, int, str] | None:
 def readable(text: str) -> str:
     """The text with U+FFFD in place of bytes that are not UTF-8."""
     return text.encode(errors=UNREADABLE_KEPT).decode(errors="replace")
-
-
-def lines_of(stream: TextIO) -> Iterator[tuple[int, str]]:
-    """The lines of a stream with their numbers, from 1 on; blank lines are left out."""
-    for number, line in enumerate(stream, start=1):
-        if line.strip():
-            yield number, line.rstrip("\r\n")
