@@ -47,10 +47,7 @@ class WarehousePageReads(PageReads):
                 return dict(zip(each, at_once.map(self._count, each.values()), strict=True))
 
     def history(self, table: str) -> History:
-        try:
-            described = self.warehouse.named_rows(f"DESCRIBE HISTORY {self.named(table)} LIMIT {MOST_COMMITS}")
-        except MissingTableError:
-            described = []
+        described = self.warehouse.named_rows(f"DESCRIBE HISTORY {self.named(table)} LIMIT {MOST_COMMITS}")
         commits = {made.version: made for made in map(_commit, described)}
         return History(range(min(commits), max(commits) + 1) if commits else range(0), commits.get)
 

@@ -61,17 +61,20 @@ class SqlWarehouse:
         except MissingTableError:
             return []
 
+    def named_rows(self, statement: str) -> list[dict[str, str | None]]:
+        """The same by the names of their columns."""
+        try:
+            response = self.execute(statement)
+        except MissingTableError:
+            return []
+        names = [column.name for column in _columns_of(response)]
+        return [dict(zip(names, row, strict=True)) for row in self._rows_of(response)]
+
     def system_rows(self, table: str, clauses: str = "") -> list[dict[str, Any]]:
         """The rows of a system table or a topic, with Python values; none without a table. ``clauses``: after FROM."""
         columns = {column.name: column.type for column in columns_of(SYSTEM.get(table, TOPIC).columns)}
         found = self.rows_if_there(f"SELECT {json_of(struct_of(columns))} FROM {self.identifier(table)} {clauses}")
         return [row_of(columns, text or "") for (text,) in found]
-
-    def named_rows(self, statement: str) -> list[dict[str, str | None]]:
-        """The rows that a statement returns, by the names of their columns."""
-        response = self.execute(statement)
-        names = [column.name for column in _columns_of(response)]
-        return [dict(zip(names, row, strict=True)) for row in self._rows_of(response)]
 
     def columns(self, statement: str) -> tuple[Column, ...]:
         """The columns that a statement returns, with their types."""
@@ -146,11 +149,8 @@ class SqlWarehouse:
 
     def version(self, table: str) -> int | None:
         """The table's newest version; None where there is no table."""
-        try:
-            row = next(self.rows(f"DESCRIBE HISTORY {self.identifier(table)} LIMIT 1"))
-        except MissingTableError:
-            return None
-        return int(row[0] or 0)
+        newest = self.rows_if_there(f"DESCRIBE HISTORY {self.identifier(table)} LIMIT 1")
+        return int(newest[0][0] or 0) if newest else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +163,7 @@ class WarehouseSystemTables:
         return self.warehouse.system_rows(table)
 
     def query(self, table: str, sql: str) -> list[dict[str, Any]]:
-        try:
-            found = self.warehouse.named_rows(sql.replace("FROM t", f"FROM {self.warehouse.identifier(table)}"))
-        except MissingTableError:
-            return []
+        found = self.warehouse.named_rows(sql.replace("FROM t", f"FROM {self.warehouse.identifier(table)}"))
         return [dict(row) for row in found]
 
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
