@@ -237,23 +237,22 @@ def test_operations_see_the_writes_of_earlier_operations_and_events() -> None:
     assert counts.written == {'"a"': Written("2", NOON), '"b"': Written("1", NOON)}
 
 
-def test_a_dead_letter_of_a_channel_record_has_the_pair_of_values() -> None:
-    json_, raw = TableText(Serializers("json", "json")), TableText(Serializers("raw", "raw"))
-    for right, shown in ((json_, {"price": 1.50}), (raw, "eyJwcmljZSI6MS41MH0=")):
-        run = executor(mapped("def f(v): raise ValueError"))
-        run.decoder = ChannelDecoder(JoinedText(json_, json_, right))
-        sides = {"left": '{"n":1}', "right": '{"price":1.50}' if right is json_ else shown}
-        (letter,) = run.process(record(sides))
-        assert letter.kind == "dead-letter"
-        assert letter.value is not None
-        assert json.loads(letter.value) == {"left": {"n": 1}, "right": shown}
-    (letter,) = run.process(record({"left": None, "right": None}))
-    assert letter.value == b'{"left":null,"right":null}'
-    run.decoder = ChannelDecoder(JoinedText(json_, json_, json_))
-    (letter,) = run.process(record({"left": "no JSON", "right": None}))  # SQL may have written it
-    assert letter.value == b'{"left":"no JSON","right":null}'
-    (letter,) = run.process(record(None)._replace(value=None, key=b"1"))
-    assert letter.value is None
+TEXT, BYTES = TableText(Serializers("json", "json")), TableText(Serializers("raw", "raw"))
+CHANNEL: list[tuple[TableText, dict[str, Any], dict[str, Any]]] = [
+    (TEXT, {"left": '{"n":1}', "right": '{"price":1.50}'}, {"left": {"n": 1}, "right": {"price": 1.5}}),
+    (BYTES, {"left": '{"n":1}', "right": "cA=="}, {"left": {"n": 1}, "right": "cA=="}),
+    (BYTES, {"left": None, "right": None}, {"left": None, "right": None}),
+    (TEXT, {"left": "no JSON", "right": None}, {"left": "no JSON", "right": None}),  # SQL may have written it
+]
+
+
+@pytest.mark.parametrize(("right", "pair", "shown"), CHANNEL)
+def test_a_dead_letter_of_a_channel_record_has_the_pair_of_values(right: TableText, pair: Any, shown: Any) -> None:
+    agent = executor(mapped("def f(v): raise ValueError"))
+    agent.decoder = ChannelDecoder(JoinedText(TEXT, TEXT, right))
+    letters = [*agent.process(record(pair)), *agent.process(record(None)._replace(value=None, key=b"1"))]
+    assert [letter.kind for letter in letters] == ["dead-letter"] * 2
+    assert [letter.value and json.loads(letter.value) for letter in letters] == [shown, None]
 
 
 ORDER = "class Order:\n  def __init__(self, number): self.number = number\n"
