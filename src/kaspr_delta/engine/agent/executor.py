@@ -199,9 +199,11 @@ class Executor:
 
     def operations(self) -> list[Operation]:
         """The operations with their tables; new ones after a failed event. Raises TypeError: see ``_table``."""
-        for plan in () if self._operations else self.plan.pipeline:
-            tables = {of.parameter: self._table(of.table) for of in plan.tables}
-            self._operations.append(Operation(plan, tables, self._scope))
+        if not self._operations:  # all or none: a time limit may strike here
+            self._operations[:] = [
+                Operation(plan, {of.parameter: self._table(of.table) for of in plan.tables}, self._scope)
+                for plan in self.plan.pipeline
+            ]
         return self._operations
 
     def _table(self, name: str) -> Table | WindowedTable:
