@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kaspr_delta.functions.snippet import Snippet, tree_of
+from kaspr_delta.functions.snippet import Snippet
 
 # The most levels of a tree. Python's own functions for trees take up to four calls a level, of about 1,000 calls.
 _DEEPEST = 200
@@ -38,12 +38,12 @@ class SnippetError(ValueError):
 
 def resolve(source: str, entrypoint: str | None = None, *, file: str = "<manifest>", first_line: int = 1) -> Snippet:
     """The snippet with its entry point. Raises SnippetError if there is none, or if the text is not Python."""
-    resolve_statements(source, file=file, first_line=first_line)
+    statements = resolve_statements(source, file=file, first_line=first_line)
     with _warnings_left_to_the_author():
-        written = _functions_written_in(tree_of(source))
+        written = _functions_written_in(statements.tree)
         if entrypoint is None and not written:
             raise SnippetError("this Python defines no function", "write a 'def', its first one is called", 1)
-        if entrypoint is not None and entrypoint not in written and not _binds(source, entrypoint):
+        if entrypoint is not None and entrypoint not in written and not _binds(statements, entrypoint):
             there = f"functions here: {', '.join(written)}" if written else "there is no function here"
             raise SnippetError(f"entrypoint '{entrypoint}' is not defined by this Python", there)
     return Snippet(source, entrypoint or written[0], file, first_line)
@@ -51,25 +51,22 @@ def resolve(source: str, entrypoint: str | None = None, *, file: str = "<manifes
 
 def resolve_statements(source: str, *, file: str = "<manifest>", first_line: int = 1) -> Snippet:
     """The snippet of an ``init`` block: statements without an entry point. Raises SnippetError if it is not Python."""
-    snippet = Snippet(source, "", file, first_line)
+    snippet, before = Snippet(source, "", file, first_line), 0
     with _warnings_left_to_the_author():
         try:
             # Parsed separately first: a parser error counts lines of the source, a compiler error lines of the file.
-            deepest = _deepest_line(tree_of(source))
+            deepest = _deepest_line(snippet.tree)
+            if deepest is None:
+                before = first_line - 1
+                snippet.code()
         except SyntaxError as error:
-            raise _not_python(error, 0) from None
+            raise _not_python(error, before) from None
         except (RecursionError, MemoryError):
             deepest = 1
         except ValueError as error:
             raise SnippetError(f"Python cannot read this: {error}", "", 1) from None
-        if deepest is not None:
-            raise SnippetError(_TOO_DEEP, _DIVIDE, deepest)
-        try:
-            snippet.code()
-        except SyntaxError as error:
-            raise _not_python(error, first_line - 1) from None
-        except (RecursionError, MemoryError):
-            raise SnippetError(_TOO_DEEP, _DIVIDE, 1) from None
+    if deepest is not None:
+        raise SnippetError(_TOO_DEEP, _DIVIDE, deepest)
     return snippet
 
 
@@ -91,12 +88,11 @@ def _not_python(error: SyntaxError, offset: int) -> SnippetError:
     return SnippetError(message, hint, max(1, (error.lineno or 1) - offset), error.offset or 1)
 
 
-def _binds(source: str, name: str) -> bool:
+def _binds(snippet: Snippet, name: str) -> bool:
     """Whether the snippet binds the name in another way: by an assignment, an import, or a ``def`` below an ``if``."""
-    tree = tree_of(source)
-    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)):
+    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(snippet.tree)):
         return True
-    table = symtable.symtable(source, "<manifest>", "exec")
+    table = symtable.symtable(snippet.source, "<manifest>", "exec")
     try:
         symbol = table.lookup(name)
     except KeyError:
