@@ -14,11 +14,12 @@ import pytest
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
-from tests.properties.counting import MANIFESTS
+from kaspr_delta.storage.limits import Limits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MANIFESTS = Path(__file__).with_name("counting.yaml")
 CATEGORIES = 50
 COMMITS = 30
 KILLS = 3
@@ -60,7 +61,7 @@ def test_a_million_events_are_counted_exactly_despite_kills(spark: SparkSession,
     for topic in "ab":
         expected += fill(app, topic, 500_000, dice)
 
-    program = [sys.executable, str(Path(__file__).with_name("counting.py")), str(tmp_path)]
+    program = [sys.executable, __file__, str(tmp_path)]
     kills = 0
     while True:
         before = commits(app)
@@ -86,3 +87,7 @@ def test_a_million_events_are_counted_exactly_despite_kills(spark: SparkSession,
 def commits(app: Application) -> int:
     """The number of commits in the logs of both agents."""
     return sum(app.delta.newest(app.spark, f"log__count_{name}").version for name in "ab")
+
+
+if __name__ == "__main__":  # run until quiet or killed, in batches of at most about so many bytes of a topic's files
+    Application.open(MANIFESTS, warehouse=sys.argv[1], limits=Limits(ordered_batch=sys.argv[2])).run()

@@ -2,31 +2,142 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import signal
 import subprocess
 import sys
-from dataclasses import replace
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kaspr_delta import Application
+from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.decision import Folded, LoggedBatch
+from kaspr_delta.engine.batch.folding import Folding
+from kaspr_delta.engine.batch.progress import BatchReport, Progress
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
+from kaspr_delta.storage.layout import state_ref
 from kaspr_delta.storage.limits import Limits, Size
-from tests.properties.following import FOLD_AT_ONCE, History, postpone_folds
-from tests.properties.killed_with_tail import STEPS, seeded_history
-from tests.properties.shown import JOINS, MANIFESTS, JoinReader
+from tests.continuous import running
+from tests.properties.naive_join import Sides, text
+from tests.properties.shown import JOINS, MANIFESTS, TABLES, JoinReader
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import SparkSession
 
 _ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.spark
+
+_KEYS = 20
+_PATIENCE = 120
+
+
+def postpone_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pending batches wait until the run ends."""
+    monkeypatch.setattr(Folding, "due", property(lambda _: False))
+
+
+FOLD_AT_ONCE = Limits(fold_rest=0)
+"""Limits with which batches are folded at once. States are still deferred."""
+
+
+@dataclass
+class History:
+    """Random changes of two tables, and both joins over them."""
+
+    app: Application
+    dice: random.Random
+    sides: Sides = field(default_factory=Sides)
+
+    def step(self, side: str, changes: int) -> None:
+        """Insert, update and delete some rows of a side."""
+        values = self.draw(side, changes)
+        rows = [(json.loads(key), value if value is None else json.loads(value)) for key, value in values.items()]
+        self.app.table(TABLES[side]).put(rows)
+
+    def draw(self, side: str, changes: int) -> dict[str, str | None]:
+        """Draw the rows of a step, and note them in ``sides``; None deletes."""
+        values = {text(f"{side[0]}{self.dice.randrange(_KEYS)}"): self._value(side) for _ in range(changes)}
+        for key, value in values.items():
+            self.sides[side].pop(key, None)
+            if value is not None:
+                self.sides[side][key] = value
+        return values
+
+    def _value(self, side: str) -> str | None:
+        if self.dice.random() < 0.2:
+            return None
+        n = self.dice.randrange(3)
+        return text({"fk": f"r{self.dice.randrange(_KEYS)}", "n": n} if side == "left" else {"n": n})
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Run both joins until the block ends."""
+        with running(self.app) as failures:
+            yield
+        assert not failures, failures
+
+    def wait(self) -> None:
+        """Wait until the channels add up to the joins of the current rows."""
+        deadline = time.monotonic() + _PATIENCE
+        for join in JOINS:
+            expected = self.sides.joined(join)
+            while (found := JoinReader(self.app, join).folded_channel()) != expected:
+                assert time.monotonic() < deadline, f"{join}: {found} is not {expected}"
+
+    def assert_folded(self) -> None:
+        """Assert that results, channels and subscriptions match the tables."""
+        for join in JOINS:
+            JoinReader(self.app, join).assert_joins(self.sides)
+
+
+STEPS = ("left", "right", "left", "right")
+
+
+def seeded_history(seed: int, app: Application) -> History:
+    """A history whose steps depend only on the seed."""
+    return History(app, random.Random(seed))  # noqa: S311  no secret
+
+
+def main(manifests: str, warehouse: str, seed: str, moment: str) -> None:
+    """Write the steps, each a batch of its own, and kill this process at a moment of a fold.
+
+    ``before``: before the pending batches are folded. ``after``: before progress records that fold. ``states behind``:
+    after all folds except those of the deferred states.
+    """
+    monkeypatch = pytest.MonkeyPatch()
+    limits = FOLD_AT_ONCE if moment == "states behind" else None
+    if limits is None:
+        postpone_folds(monkeypatch)
+    history = seeded_history(int(seed), Application.open(manifests, warehouse=Path(warehouse), limits=limits))
+    with history.following():
+        for side in STEPS:
+            history.step(side, 8)
+            history.wait()
+        if moment == "before":
+            die()
+        monkeypatch.setattr(ForeignKeyJoin, "fold_states", die)
+        recorded = Progress.record
+
+        def record(progress: Progress, spark: SparkSession, batch: BatchId, report: BatchReport) -> None:
+            if not progress.resource.endswith(state_ref("")):
+                die()
+            recorded(progress, spark, batch, report)
+
+        monkeypatch.setattr(Progress, "record", record)
+
+
+def die(*_: object, **__: object) -> None:
+    """Kill this process with SIGKILL."""
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def sizes(few: int, small: int, changes: int) -> dict[str, Any]:
@@ -99,7 +210,15 @@ def test_channels_add_up_to_the_join_while_batches_are_pending(  # noqa: PLR0917
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("moment", ["before", "after", "states behind"])
 def test_the_next_run_folds_pending_batches_that_a_kill_left(spark: SparkSession, tmp_path: Path, moment: str) -> None:
-    command = [sys.executable, "-m", "tests.properties.killed_with_tail", str(MANIFESTS), str(tmp_path), "7", moment]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.properties.test_pending_batches",
+        str(MANIFESTS),
+        str(tmp_path),
+        "7",
+        moment,
+    ]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=500, check=False)  # noqa: S603
     assert done.returncode == -9, done.stdout + done.stderr
     history = seeded_history(7, Application.open(MANIFESTS, warehouse=tmp_path, spark=spark))
@@ -115,3 +234,7 @@ def test_the_next_run_folds_pending_batches_that_a_kill_left(spark: SparkSession
     history.assert_folded()
     unchanged = [len(one.feed()) == before for one, before in zip(shown, changes, strict=True)]
     assert unchanged == folded  # a folded result gets no change, not even older rows for a moment
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
