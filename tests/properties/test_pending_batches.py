@@ -124,7 +124,7 @@ def main(manifests: str, warehouse: str, seed: str, moment: str) -> None:
             history.wait()
         if moment == "before":
             die()
-        monkeypatch.setattr(ForeignKeyJoin, "fold_states", die)
+        monkeypatch.setattr(ForeignKeyJoin, "fold_subscriptions", die)
         recorded = Progress.record
 
         def record(progress: Progress, spark: SparkSession, batch: BatchId, report: BatchReport) -> None:

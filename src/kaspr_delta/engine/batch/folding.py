@@ -16,9 +16,9 @@ from kaspr_delta.engine.batch.counters import BatchTiming, counter, failed_nativ
 from kaspr_delta.engine.batch.decision import Folded
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
-from kaspr_delta.engine.batch.resource import Resource
+from kaspr_delta.engine.batch.resource import Resource, cost_of
 from kaspr_delta.engine.batch.topic_commit import appended
-from kaspr_delta.engine.rows.local_rows import LocalRows, bytes_on_driver, last_of_each_key
+from kaspr_delta.engine.rows.local_rows import LocalRows, last_of_each_key
 from kaspr_delta.engine.rows.planning import plan_for
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.layout import state_ref
@@ -74,7 +74,7 @@ class DeferredState:
             rows: Rows = LocalRows(spark, newest_states(self.held))
         else:
             rows = Log(self.delta, self.resource.log_table).between(spark, after, upto)
-        counts = json.dumps(dict(self.resource.fold_states(rows, several=not self.held)))
+        counts = json.dumps(cost_of(self.resource.state_folds(rows, several=not self.held)))
         self.held.clear()
         self._record(spark, upto, replace(_NOTHING, seconds=time.monotonic() - began, counts=counts))
 
@@ -105,7 +105,8 @@ class Committed:
 
     @property
     def bytes_held(self) -> int:
-        return bytes_on_driver(self.rows) + (0 if self.state is None else self.state.nbytes)
+        held = [self.rows.table if isinstance(self.rows, LocalRows) else None, self.state]
+        return sum(int(table.nbytes) for table in held if table is not None)
 
 
 @dataclass

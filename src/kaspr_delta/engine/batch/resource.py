@@ -164,21 +164,13 @@ class Resource(Generic[PlanT]):
         if found and with_state:
             folds += self.state_folds(rows, several=len(batches) > 1)
         folds.append(partial(self._fold_letters, batches, folded))
-        cost = _cost_of(folds)
+        cost = cost_of(folds)
         self.afterwards(rows, found)
         return [*folded[:-1], replace(folded[-1], counts={**folded[-1].counts, **cost})]
 
     def changed_state(self, rows: Rows) -> pa.Table | None:
         """The state, by ``key``, that later batches need of a batch until it is folded; None: too much to hold."""
         return None
-
-    def fold_states(self, rows: Rows, *, several: bool) -> Mapping[str, int]:
-        """Fold the states of batches, and return counters of the cost.
-
-        The rows are either as ``changed_state`` returns them, each key once, or those of the log, of ``several``
-        successive batches.
-        """
-        return _cost_of(self.state_folds(rows, several=several))
 
     def numbers(self, counts: Mapping[tuple[Any, ...], int]) -> Folded:
         """The numbers of a batch, from its counted rows."""
@@ -189,7 +181,10 @@ class Resource(Generic[PlanT]):
         raise NotImplementedError
 
     def state_folds(self, rows: Rows, *, several: bool) -> Sequence[Fold]:
-        """The folds of a state that may be deferred, of one batch or of ``several``, if it ``folds_together``."""
+        """The folds of a state that may be deferred, of one batch or of ``several``, if it ``folds_together``.
+
+        The rows are those of the log, or as ``changed_state`` returns them, each key once.
+        """
         return ()
 
     def afterwards(self, rows: Rows, found: Found) -> None:
@@ -213,7 +208,7 @@ class Resource(Generic[PlanT]):
                 fold_dead_letters(self.delta, self.letters(rows.df), ref, batch)
 
 
-def _cost_of(folds: Sequence[Fold]) -> dict[str, int]:
+def cost_of(folds: Sequence[Fold]) -> dict[str, int]:
     """Do folds at the same time, and return their cost as counters."""
     merged = [done for done in side_by_side(folds) if done is not None]
     if not merged:

@@ -187,11 +187,6 @@ def are_few(limits: Limits, *several: Rows) -> bool:
     return len(local) == len(several) and sum(local) <= limits.few.rows
 
 
-def bytes_on_driver(rows: Rows) -> int:
-    """The memory that rows take on the driver, in bytes."""
-    return int(rows.table.nbytes) if isinstance(rows, LocalRows) else 0
-
-
 def read_back(rows: Rows, most: Size) -> Rows:
     """Rows of a log on the driver, if it can read them there without Spark and they are not more."""
     if isinstance(rows, LocalRows) or rows.scan is None or not rows.scan.reads_files:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +15,7 @@ from kaspr_delta.engine.batch.decision import Folded, LoggedBatch
 from kaspr_delta.engine.batch.folding import Committed, Folding, newest_states
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.batch.progress import Progress
+from kaspr_delta.engine.batch.resource import Fold
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -70,10 +71,10 @@ class Join(FoldsOneByOne):
     def changed_state(self, rows: Rows) -> pa.Table | None:
         return rows.table if self.held and isinstance(rows, LocalRows) else None
 
-    def fold_states(self, rows: Any, *, several: bool) -> Mapping[str, int]:
+    def state_folds(self, rows: Any, *, several: bool) -> Sequence[Fold]:
         batches = [rows.first, rows.last] if several else [int(key.split()[0]) for key in rows.distinct("key")]
         self.states.append((min(batches), max(batches)))
-        return {}
+        return []
 
 
 @dataclass
