@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.fold_groups import Change, FoldGroups
@@ -53,6 +53,7 @@ class Aggregation(Resource[AggregationPlan]):
         return given.made(rows).map(fold, AGGREGATED)
 
     counted = ("kind",)
+    failed = "kind = 'failed'"
 
     def numbers(self, counts: Mapping[tuple[Any, ...], int]) -> Folded:
         return Folded(counts.get(("write",), 0), counts.get(("failed",), 0))
@@ -85,6 +86,8 @@ class Aggregation(Resource[AggregationPlan]):
         timely = isinstance(self.plan.origin, StreamPlan) and self.plan.kind != "toTable"
         self.table.write(rows.made(written), timely=timely)
 
-    def letters(self, rows: DataFrame) -> DataFrame:
-        value = F.col("problem.value").alias("value")
-        return rows.where("kind = 'failed'").select("source", "key", value, "problem", "timestamp", "batch")
+
+def failed_rows(rows: DataFrame, timestamp: Column | str = "timestamp", source: Column | str = "source") -> DataFrame:
+    """Rows with a problem as ``failed`` rows of the log."""
+    failed = rows.where(F.col("problem").isNotNull())
+    return failed.select(F.lit("failed").alias("kind"), "key", timestamp, source, "problem")

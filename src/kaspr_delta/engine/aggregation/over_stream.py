@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.aggregation.aggregation import Aggregation
+from kaspr_delta.engine.aggregation.aggregation import Aggregation, failed_rows
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.decision import Decision, SourceTable
 from kaspr_delta.engine.batch.resource import Begun
@@ -90,7 +90,7 @@ class StreamAggregation(Aggregation):
             added = added.where(F.col("value").isNotNull())
         folded = self.folded(records, added, self.stream.text)
         # Step 4: difference. The fold does not write a group whose row is unchanged.
-        rows = folded.df.unionByName(_failed(records.df), allowMissingColumns=True)
+        rows = folded.df.unionByName(failed_rows(records.df), allowMissingColumns=True)
         if window is not None:
             clock = Clock(window, self.plan.name, times)
             times = _times(grouped, times)
@@ -135,8 +135,3 @@ def _times(grouped: DataFrame, before: Mapping[str, int]) -> dict[str, int]:
     newest = grouped.groupBy("stream").agg(F.max(F.unix_millis("timestamp")).alias("now")).collect()
     found = {row["stream"]: row["now"] for row in newest}
     return {**before, **{stream: max(now, before.get(stream, now)) for stream, now in found.items()}}
-
-
-def _failed(records: DataFrame) -> DataFrame:
-    failed = records.where(F.col("problem").isNotNull())
-    return failed.select(F.lit("failed").alias("kind"), "key", "timestamp", "source", "problem")

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.aggregation.aggregation import Aggregation
+from kaspr_delta.engine.aggregation.aggregation import Aggregation, failed_rows
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.decision import Decision, SourceTable
@@ -30,8 +30,6 @@ from kaspr_delta.storage.tables import Upsert
 
 # A touched row of the table: its current values, its old contribution, and (added in _GROUPED) its current group.
 _COLUMNS = ("key", "changed_at", "value", "timestamp", "duplicate_count", "old_grp", "old_value")
-# A failed row in the log.
-_FAILED = ("kind", "key", "timestamp", "source", "problem")
 _GROUPED = (
     "key STRING, changed_at TIMESTAMP, value STRING, timestamp TIMESTAMP, duplicate_count BIGINT, old_grp STRING,"
     f" old_value STRING, grp STRING, problem {PROBLEM}"
@@ -96,11 +94,12 @@ class TableAggregation(Aggregation):
         folded = self.folded(grouped, _changes(grouped.df, source), self.origin.text, anew=anew)
         # Step 4: difference. The fold does not write a group whose row is unchanged.
         refused = touched.refused.with_columns(kind=text("failed"), source=text(source))
-        parts = [folded.df, _failed(grouped.df, source), refused.select(*_FAILED).df]
+        time = F.coalesce("timestamp", "changed_at").alias("timestamp")
+        failed = failed_rows(grouped.df, time, F.lit(source).alias("source"))
+        parts = [folded.df, failed, refused.select("kind", "key", "timestamp", "source", "problem").df]
         if again:
             parts += self._emptied(folded.df, grouped.df)
-        rows = union_of(parts)
-        return Decision(grouped.made(rows), touched.number)
+        return Decision(grouped.made(union_of(parts)), touched.number)
 
     def _grouped(self, keys: Rows, version: int, *, anew: bool) -> Rows:
         """The touched rows (columns key, changed_at) with their groups and old contributions: rows of _GROUPED."""
@@ -158,10 +157,3 @@ def _change(op: str, group: Column, value: Column, *, last: Column, step: int) -
         last.alias("last"),
         F.struct("key", F.lit(step).alias("step")).alias("position"),
     )
-
-
-def _failed(grouped: DataFrame, source: str) -> DataFrame:
-    """Rows whose group could not be determined, as ``failed`` rows of the log."""
-    failed = grouped.where(F.col("problem").isNotNull())
-    timestamp = F.coalesce("timestamp", "changed_at").alias("timestamp")
-    return failed.select(F.lit("failed").alias("kind"), "key", timestamp, F.lit(source).alias("source"), "problem")

@@ -62,6 +62,9 @@ class Resource(Generic[PlanT]):
     counted: ClassVar[tuple[str, ...]]
     """The columns by which rows of the log are counted; the first one is ``kind``."""
 
+    failed: ClassVar[str] = "failed"
+    """The condition for failed rows of the log."""
+
     folds_together: ClassVar[bool] = False
     """Whether it can decide while earlier batches are unfolded, so that several are folded at once."""
 
@@ -192,7 +195,7 @@ class Resource(Generic[PlanT]):
 
     def letters(self, rows: DataFrame) -> DataFrame:
         """The failed rows of a batch as dead letters: columns source, key, value, problem, timestamp, batch."""
-        raise NotImplementedError
+        return rows.where(self.failed).select("source", "key", "problem.value", "problem", "timestamp", "batch")
 
     def _fold_letters(self, batches: Sequence[LoggedBatch], folded: Sequence[Folded]) -> None:
         """Append the dead letters of batches, one after another.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
-from pyspark.sql import DataFrame
-
 from kaspr_delta.engine.batch.decision import Folded
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.plan.definition.joins import JoinPlan
@@ -27,6 +25,3 @@ class Join(Resource[JoinPlanT]):
             sum(count for name, count in counts.items() if name[1]),
             sum(count for name, count in counts.items() if any(name[2:])),
         )
-
-    def letters(self, rows: DataFrame) -> DataFrame:
-        return rows.where("failed").select("source", "key", "problem.value", "problem", "timestamp", "batch")
