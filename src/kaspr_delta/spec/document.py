@@ -56,7 +56,7 @@ def read_document(text: str, file: str, first_line: int, allowance: limits.Allow
         if node is not None:
             data = reader.read(node, ())
     except _RefusedError as error:
-        reader.error(error.mark, error.message, error.hint)
+        reader.error(*error.args)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         # The parser notices an unclosed quote or bracket at the end of the text; the finding points to where it opens.
@@ -76,13 +76,7 @@ def read_document(text: str, file: str, first_line: int, allowance: limits.Allow
 
 
 class _RefusedError(Exception):
-    """YAML that is not read any further."""
-
-    def __init__(self, mark: StreamMark, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.mark = mark
-        self.message = message
-        self.hint = hint
+    """YAML that is not read any further: its mark, a message and a hint."""
 
 
 class _Composer(Composer):

@@ -15,6 +15,7 @@ from kaspr_delta.spec.near import listing, nearest, suggestion
 from kaspr_delta.spec.resource import API_VERSION
 
 _LONGEST_QUOTE = 40
+_TRUTHS = {**dict.fromkeys(("true", "yes", "on"), "true"), **dict.fromkeys(("false", "no", "off"), "false")}
 
 _EXPECTED = {
     "string_type": "text",
@@ -162,10 +163,8 @@ def _conversion_hint(expected: str, value: object, written: str | None) -> str:
         return f'put it in quotes: "{written}"'
     if expected == "a list" and isinstance(value, str):
         return f"write [{value}]"
-    if isinstance(value, str) and expected == "true or false" and value.lower() in {"true", "yes", "on"}:
-        return "write true"
-    if isinstance(value, str) and expected == "true or false" and value.lower() in {"false", "no", "off"}:
-        return "write false"
+    if isinstance(value, str) and expected == "true or false" and value.lower() in _TRUTHS:
+        return f"write {_TRUTHS[value.lower()]}"
     if isinstance(value, str) and "number" in expected and value.strip().isdigit():
         return f"write {value.strip()} without quotes"
     return ""

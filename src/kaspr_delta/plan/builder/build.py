@@ -45,7 +45,7 @@ def build_plans(loaded: LoadedManifests) -> tuple[tuple[Plan, ...], tuple[Findin
     everything = list(common.findings)
     for application in found:
         report = Report()
-        plan = _plan(application, found, loaded.broken, report)
+        plan = _plan(References(application, found, loaded.broken, report))
         plans.append(replace(plan, findings=sorted_findings((*common.findings, *report.findings))))
         everything.extend(report.findings)
     return tuple(plans), sorted_findings(everything)
@@ -59,15 +59,9 @@ def named(plans: tuple[Plan, ...], app: str | None) -> tuple[Plan, ...]:
     return chosen
 
 
-def _plan(
-    application: DeclaredApplication,
-    everything: tuple[DeclaredApplication, ...],
-    broken: frozenset[tuple[str, str]],
-    report: Report,
-) -> Plan:
-    references = References(application, everything, broken, report)
+def _plan(references: References) -> Plan:
+    application, report, defaults = references.application, references.report, references.application.defaults
     app = application.app.spec if application.app else None
-    defaults = application.defaults
     changelogs = {changelog_topic(application.name, name): name for name in application.tables}
     named = tuple(named_topics(application))
     mentioned = tuple(topic for topic in named if topic.name not in changelogs)

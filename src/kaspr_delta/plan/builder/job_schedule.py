@@ -19,17 +19,16 @@ _CHECKS: dict[str, Callable[[str], str | None]] = {SCHEDULE: quartz_problem, TIM
 
 def job_schedule(application: DeclaredApplication, report: Report) -> JobSchedule:
     """The schedule. Annotations with the prefix that are misspelt, invalid or not on the KasprApp are errors."""
-    for resource in application.resources():
-        _check(resource, report, of_app=resource is application.app)
     app = application.app
+    for resource in application.resources():
+        _check(resource, report, of_app=resource is app)
     annotations = app.source.manifest.metadata.annotations if app is not None else {}
     return JobSchedule(annotations.get(SCHEDULE), annotations.get(TIMEZONE))
 
 
 def _check(resource: Declared[ResourceSpec], report: Report, *, of_app: bool) -> None:
-    for name, value in resource.source.manifest.metadata.annotations.items():
-        if not name.startswith(PREFIX):
-            continue
+    annotations = resource.source.manifest.metadata.annotations
+    for name, value in ((name, value) for name, value in annotations.items() if name.startswith(PREFIX)):
         path = ("metadata", "annotations", name)
         check = _CHECKS.get(name)
         if check is None:

@@ -92,7 +92,7 @@ def _side(join: Declared[JoinSpec], side: str, sides: Sides) -> Side | None:
     stream = join.spec.left_stream if side == "left" else join.spec.right_stream
     if stream is not None:
         repartition = join.spec.repartition.partitions if join.spec.repartition else None
-        return sides.declared(join, f"{side}Stream", stream, repartition)
+        return sides.records(join, f"{side}Stream", stream, repartition)
     role = f"{side}Table"
     location = join.at(role)
     if table is None or not references.rows(join, table, role):

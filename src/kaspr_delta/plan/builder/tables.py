@@ -20,7 +20,7 @@ from kaspr_delta.plan.names import (
 from kaspr_delta.spec.aggregation import OPERATIONS, stream_origin_problems, table_origin_problems
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.durations import milliseconds
-from kaspr_delta.spec.streams import Origin, StreamSide
+from kaspr_delta.spec.streams import Origin
 from kaspr_delta.spec.table import TableSpec, Window
 from kaspr_delta.spec.topics import DEFAULT_RETENTION, deletes, retention
 
@@ -94,16 +94,25 @@ def aggregation_plan(table: Declared[TableSpec], sides: Sides) -> AggregationPla
 
 def _origin(table: Declared[TableSpec], given: Origin, sides: Sides) -> StreamPlan | str | None:
     """The stream, or the name of the table or join; None if it is missing or cannot be an origin."""
+    references = sides.references
     if given.table is not None:
-        return _rows(table, given.table, sides.references)
+        return _rows(table, given.table, references)
     if given.join is not None:
-        return _join(table, given.join, sides)
-    stream = sides.declared(table, "from", given)
+        join = references.join(table, given.join, "from", "join")
+        if join is None:
+            return None
+        # Only here is it known whether the join gives a table or a stream.
+        rules = table_origin_problems if join.spec.has_result else stream_origin_problems
+        for problem in rules(table.spec.model_dump(by_alias=True, exclude_none=True), ("from", "join")):
+            references.report.problem(table.source, ("spec",), problem)
+        if join.spec.has_result:
+            return given.join
+        given = Origin(channel=channel_of(join))
+    stream = sides.records(table, "from", given)
     return stream.plan if stream else None
 
 
 def _rows(table: Declared[TableSpec], name: str, references: References) -> str | None:
-    location = table.at("from", "table")
     if not references.rows(table, name, "from", "table"):
         return None
     origin = references.application.tables.get(name)
@@ -111,19 +120,5 @@ def _rows(table: Declared[TableSpec], name: str, references: References) -> str 
         window = origin.key_at("window")
         message = f"table '{name}' has windows (at {window}): its rows have no key of their own to make a table from"
         hint = f"make '{table.name}' from the source of '{name}'"
-        references.report.error(location, message, hint)
+        references.report.error(table.at("from", "table"), message, hint)
     return name
-
-
-def _join(table: Declared[TableSpec], name: str, sides: Sides) -> StreamPlan | str | None:
-    join = sides.references.join(table, name, "from", "join")
-    if join is None:
-        return None
-    # Only here is it known whether the join gives a table or a stream.
-    written = table.spec.model_dump(by_alias=True, exclude_none=True)
-    rules = table_origin_problems if join.spec.has_result else stream_origin_problems
-    for problem in rules(written, ("from", "join")):
-        sides.references.report.problem(table.source, ("spec",), problem)
-    if join.spec.has_result:
-        return name
-    return sides.records(StreamSide(channel=channel_of(join)), writer=name).plan

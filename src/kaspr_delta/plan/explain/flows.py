@@ -8,14 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.resources import (
-    AgentPlan,
-    ChannelInput,
-    ResourceRef,
-    SendPlan,
-    TaskPlan,
-    sends_of,
-)
+from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, ResourceRef, SendPlan, TaskPlan, sends_of
 from kaspr_delta.plan.definition.table_uses import uses_of
 
 
