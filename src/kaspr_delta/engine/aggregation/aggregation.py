@@ -18,8 +18,7 @@ from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.engine.windows import pass_windows
-from kaspr_delta.plan.definition.aggregations import AggregationPlan
-from kaspr_delta.plan.definition.joins import StreamPlan
+from kaspr_delta.plan.definition.joins import AggregationPlan, StreamPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import AGGREGATED
 

@@ -20,7 +20,7 @@ from kaspr_delta.functions.call import call_with
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure, pass_on_interruption
 from kaspr_delta.functions.snippet import in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
-from kaspr_delta.plan.definition.aggregations import AggregationPlan
+from kaspr_delta.plan.definition.joins import AggregationPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import AGGREGATED

@@ -164,11 +164,9 @@ def _application_of(source: LoadedManifest, declared: list[str], report: Report)
         return manifest.metadata.name
     if manifest.metadata.application is None:
         location = source.locate("metadata", "labels", APP_LABEL)
-        example = declared[0] if declared else "my-app"
-        message = (
-            f"{manifest.kind} '{manifest.metadata.name}' has no label '{APP_LABEL}', so it belongs to no application"
-        )
-        hint = f"add `labels: {{{APP_LABEL}: {example}}}` under 'metadata'"
+        message = f"{manifest.kind} '{manifest.metadata.name}' has no label '{APP_LABEL}', so"
+        message += " it belongs to no application"
+        hint = f"add `labels: {{{APP_LABEL}: {(*declared, 'my-app')[0]}}}` under 'metadata'"
         if isinstance(manifest, KasprAgent):
             report.warning(location, f"{message} and does not run", hint)
         else:

@@ -15,7 +15,6 @@ from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication,
 from kaspr_delta.plan.builder.bindings import bound_topics
 from kaspr_delta.plan.builder.copartitioning import Copartitioning
 from kaspr_delta.plan.builder.delta_names import claims, refuse_clashes
-from kaspr_delta.plan.builder.job_schedule import job_schedule
 from kaspr_delta.plan.builder.joins import join_plans
 from kaspr_delta.plan.builder.notes import note_calls_from_workers, note_fields_without_effect
 from kaspr_delta.plan.builder.order import data_flow, definition_cycles, groups, stages
@@ -25,15 +24,24 @@ from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.builder.sides import Sides
 from kaspr_delta.plan.builder.tables import aggregation_plan, table_plan
 from kaspr_delta.plan.builder.topics import named_topics, topic_plans
-from kaspr_delta.plan.definition.application import Edge, Plan
+from kaspr_delta.plan.definition.application import Edge, JobSchedule, Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.typed_joins import type_problems
 from kaspr_delta.plan.names import application_id, changelog_topic, delta_name
+from kaspr_delta.spec.cron import quartz_problem, timezone_problem
 from kaspr_delta.spec.diagnostics import Finding, sorted_findings
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.loader import LoadedManifests
+from kaspr_delta.spec.near import suggestion
+from kaspr_delta.spec.resource import ResourceSpec
 
 PlanOf = TypeVar("PlanOf")
+
+# Annotations of a KasprApp that schedule its Databricks job. On a laptop they have no effect.
+_ANNOTATION = "databricks.kaspr.io/"
+_SCHEDULE = f"{_ANNOTATION}schedule"
+_TIMEZONE = f"{_ANNOTATION}timezone"
+_CHECKS: dict[str, Callable[[str], str | None]] = {_SCHEDULE: quartz_problem, _TIMEZONE: timezone_problem}
 
 
 def build_plans(loaded: LoadedManifests) -> tuple[tuple[Plan, ...], tuple[Finding, ...]]:
@@ -104,7 +112,7 @@ def _plan(references: References) -> Plan:
         waiting=tuple(sorted(references.waiting.items())),
         python_packages=app.python_packages.packages if app and app.python_packages else (),
         findings=(),
-        job_schedule=job_schedule(application, report),
+        job_schedule=_job_schedule(application, report),
         location=application.location,
     )
     if not definition_cycles(edges):  # the type of a row in a circle is undefined
@@ -160,3 +168,27 @@ def _refuse_shared_schemas(found: tuple[DeclaredApplication, ...], report: Repor
             location, other = (min(part.location for part in one.resources()) for one in (application, first))
             message = f"applications '{application.name}' and '{first.name}' at {other} would share the schema"
             report.error(location, f"{message} '{delta_name(application.name)}'", "rename one of them")
+
+
+def _job_schedule(application: DeclaredApplication, report: Report) -> JobSchedule:
+    """The schedule. Annotations with the prefix that are misspelt, invalid or not on the KasprApp are errors."""
+    app = application.app
+    for resource in application.resources():
+        _check_annotations(resource, report, of_app=resource is app)
+    annotations = app.source.manifest.metadata.annotations if app is not None else {}
+    return JobSchedule(annotations.get(_SCHEDULE), annotations.get(_TIMEZONE))
+
+
+def _check_annotations(resource: Declared[ResourceSpec], report: Report, *, of_app: bool) -> None:
+    annotations = resource.source.manifest.metadata.annotations
+    for name, value in ((name, value) for name, value in annotations.items() if name.startswith(_ANNOTATION)):
+        path = ("metadata", "annotations", name)
+        check = _CHECKS.get(name)
+        if check is None:
+            hint = suggestion(name, _CHECKS, "known here")
+            report.error(resource.source.locate(*path), f"'{name}' is no annotation of kaspr-delta", hint)
+        elif not of_app:
+            message = f"annotation '{name}' has an effect on a KasprApp only"
+            report.error(resource.source.locate(*path), message, "one job runs the whole application: move it there")
+        elif problem := check(value):
+            report.error(resource.source.locate_value(*path), f"annotation '{name}': {problem}")

@@ -10,7 +10,6 @@ from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication,
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.join import JoinSpec
-from kaspr_delta.spec.streams import Origin
 from kaspr_delta.spec.table import TableSpec
 
 SYSTEM_PREFIX = "_kaspr"
@@ -59,7 +58,8 @@ def _of_table(table: Declared[TableSpec], application: DeclaredApplication) -> I
     yield Claim(names.value_view(table.name), f"the view of table '{table.name}'", at)
     if spec.from_ is not None:
         yield Claim(names.aggregation_table(table.name), f"the log of table '{table.name}'", at)
-        if _made_from_rows(spec.from_, application):
+        join = application.joins.get(spec.from_.join or "")
+        if spec.from_.table is not None or (join is not None and join.spec.has_result):
             yield Claim(names.contributions_table(table.name), f"the contributions to table '{table.name}'", at)
             yield Claim(names.group_times_table(table.name), f"the times of groups of table '{table.name}'", at)
     if spec.window and spec.window.emit == "close":
@@ -77,11 +77,6 @@ def _of_join(join: Declared[JoinSpec]) -> Iterator[Claim]:
     channel = channel_of(join)
     at = join.at("outputChannel") if join.spec.output_channel else at
     yield Claim(names.channel_table(channel), f"channel '{channel}'", at)
-
-
-def _made_from_rows(origin: Origin, application: DeclaredApplication) -> bool:
-    join = application.joins.get(origin.join or "")
-    return origin.table is not None or (join is not None and join.spec.has_result)
 
 
 def refuse_clashes(claimed: Iterable[Claim], report: Report) -> None:

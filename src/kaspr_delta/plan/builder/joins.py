@@ -21,8 +21,8 @@ from kaspr_delta.spec.resource import Code
 
 def join_plans(sides: Sides, copartitioning: Copartitioning) -> tuple[plans.JoinPlan, ...]:
     """The plans of all joins that do not wait, sorted by name."""
-    plans = [_plan(join, sides, copartitioning) for join in _feeders_first(sides.references.application)]
-    return tuple(sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.name))
+    found = [_plan(join, sides, copartitioning) for join in _feeders_first(sides.references.application)]
+    return tuple(sorted((plan for plan in found if plan is not None), key=lambda plan: plan.name))
 
 
 def _feeders_first(application: DeclaredApplication) -> Iterator[Declared[JoinSpec]]:

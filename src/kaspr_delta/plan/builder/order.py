@@ -7,11 +7,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import networkx as nx
 
-from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.plan.definition.application import Edge, Stage
-from kaspr_delta.plan.definition.joins import JoinPlan, StreamPlan, TableTableJoinPlan
-from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, ResourceRef, TablePlan, TopicInput, sends_of
-from kaspr_delta.plan.definition.table_uses import may_write
+from kaspr_delta.plan.definition.joins import AggregationPlan, JoinPlan, StreamPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.resources import (
+    AgentPlan,
+    ChannelInput,
+    ResourceRef,
+    TablePlan,
+    TopicInput,
+    may_write,
+    sends_of,
+)
 
 
 def data_flow(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.sides import Sides
-from kaspr_delta.plan.definition.aggregations import AggregationPlan
-from kaspr_delta.plan.definition.joins import StreamPlan
+from kaspr_delta.plan.definition.joins import AggregationPlan, StreamPlan
 from kaspr_delta.plan.definition.resources import Serializers, TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.plan.definition.window import WindowPlan

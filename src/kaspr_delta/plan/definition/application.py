@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from kaspr_delta.plan.definition.aggregations import AggregationPlan
-from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.joins import AggregationPlan, JoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import (
     NOT_SHOWN,
     AgentPlan,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from kaspr_delta.errors import RebuildNeededError
 from kaspr_delta.plan.definition import joins
-from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.joins import AggregationPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
 
 

@@ -11,8 +11,8 @@ from pydantic.alias_generators import to_camel
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition import joins
 from kaspr_delta.plan.definition import resources as plans
-from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.plan.definition.application import Plan, Stage
+from kaspr_delta.plan.definition.joins import AggregationPlan
 from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.spec.diagnostics import Finding, Location
 from kaspr_delta.spec.durations import duration_text
@@ -145,7 +145,9 @@ def _encoded(value: Any) -> Any:
 def _join(join: joins.JoinPlan) -> str:
     match join:
         case joins.ForeignKeyJoinPlan():
-            text = f"{join.left} {join.type} join {join.right} {_by(join)}"
+            declared = join.picked is not None and join.picked.declared
+            by = join.picked if declared else f"{join.extractor.entrypoint}()"
+            text = f"{join.left} {join.type} join {join.right} by {by}"
         case joins.SameKeyJoinPlan():
             text = f"{join.left} {join.type} join {join.right} on key"
         case joins.StreamTableJoinPlan():
@@ -161,11 +163,6 @@ def _join(join: joins.JoinPlan) -> str:
             window = f"from {before} before to {after} after, grace {grace}"
             text = f"{_stream(join.left)} {join.type} join {_stream(join.right)} on key, {window}"
     return f"{text} -> channel {join.channel}"
-
-
-def _by(join: joins.ForeignKeyJoinPlan) -> str:
-    declared = join.picked is not None and join.picked.declared
-    return f"by {join.picked}" if declared else f"by {join.extractor.entrypoint}()"
 
 
 def _aggregation(plan: Plan, aggregation: AggregationPlan) -> str:

@@ -8,8 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, ResourceRef, SendPlan, TaskPlan, sends_of
-from kaspr_delta.plan.definition.table_uses import uses_of
+from kaspr_delta.plan.definition.resources import (
+    AgentPlan,
+    ChannelInput,
+    ResourceRef,
+    TaskPlan,
+    sends_of,
+    uses_of,
+)
 
 
 def flows(plan: Plan, ref: ResourceRef) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -31,7 +37,8 @@ def flows(plan: Plan, ref: ResourceRef) -> tuple[tuple[str, ...], tuple[str, ...
 
 def _flows_of(pipeline: AgentPlan | TaskPlan, plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
     read = list(_inputs(pipeline, plan))
-    written = [_target(send, plan) for send in sends_of(pipeline)]
+    sends = (send.topic for send in sends_of(pipeline))
+    written = ["topic by function" if topic is None else _topic(topic, plan) for topic in sends]
     for table in pipeline.tables:
         uses = uses_of(pipeline, table, plan.table(table))
         if "reads" in uses or not uses:
@@ -53,10 +60,6 @@ def _inputs(pipeline: AgentPlan | TaskPlan, plan: Plan) -> Iterator[str]:
         yield f"topics that match {pipeline.input.pattern}"
     for topic in pipeline.input.topics:
         yield _topic(topic, plan)
-
-
-def _target(send: SendPlan, plan: Plan) -> str:
-    return "topic by function" if send.topic is None else _topic(send.topic, plan)
 
 
 def _topic(name: str, plan: Plan) -> str:

@@ -12,8 +12,7 @@ import pytest
 
 from kaspr_delta.engine.aggregation.fold_groups import Change, Folded, FoldGroups
 from kaspr_delta.engine.streams.event import EPOCH
-from kaspr_delta.plan.definition.aggregations import AggregationPlan
-from kaspr_delta.plan.definition.joins import StreamPlan
+from kaspr_delta.plan.definition.joins import AggregationPlan, StreamPlan
 from kaspr_delta.plan.definition.resources import Serializers, TopicInput
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.aggregation import Operation
