@@ -86,11 +86,11 @@ def _kafka(app: Declared[AppSpec], at: FieldPath, kafka: KafkaBinding, report: R
         report.error(app.key_at(*below), message, "add 'bootstrapServers' here, or to the spec of the KasprApp")
     # TLS and login of the application are for its own servers: its password must not go to other ones.
     shared = kafka.bootstrap_servers is None
-    own_tls, own_login = kafka.tls is not None, kafka.authentication is not None
-    tls = kafka.tls if own_tls or not shared else spec.tls
+    own_tls, own_login = not shared or kafka.tls is not None, not shared or kafka.authentication is not None
+    tls = kafka.tls if own_tls else spec.tls
     for problem in absolute_path_problems(tls.ca_file if tls else None, "caFile"):
         report.problem(app.source, ("spec", *below, "tls") if own_tls else ("spec", "tls"), problem)
-    given = kafka.authentication if own_login or not shared else spec.authentication
+    given = kafka.authentication if own_login else spec.authentication
     login = None
     if given is not None:
         login = _login(app, (*below, "authentication") if own_login else ("authentication",), given, report)

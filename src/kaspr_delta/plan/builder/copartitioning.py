@@ -12,13 +12,11 @@ from typing import Any
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
 from kaspr_delta.plan.builder.report import Report
-from kaspr_delta.plan.builder.sides import RecordSide, RowSide, Side
+from kaspr_delta.plan.builder.sides import Side
 from kaspr_delta.plan.definition.resources import TopicInput
 from kaspr_delta.plan.names import changelog_topic
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.join import JoinSpec
-
-_BY_KEY = ("same-key", "stream-table", "stream-stream")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +41,10 @@ class Copartitioning:
 
     def check(self, join: Declared[JoinSpec], left: Side, right: Side) -> None:
         """Report a join that needs copartitioned sides and has others."""
-        if join.spec.shape not in _BY_KEY or join.spec.key_field is not None:
+        if join.spec.shape not in {"same-key", "stream-table", "stream-stream"} or join.spec.key_field is not None:
             return
         first, second = self._spread(join, "left", left), self._spread(join, "right", right)
-        if any(isinstance(side, RowSide) and side.is_global for side in (left, right)):
+        if left.is_global or right.is_global:
             self._compare_keys_of_global(join, first, second)
             return
         if reasons := list(_reasons(first, second)):
@@ -57,14 +55,14 @@ class Copartitioning:
             self.report.error(first.at, message, "; and ".join(filter(None, hints)))
 
     def _spread(self, join: Declared[JoinSpec], which: str, side: Side) -> _Spread:
-        if isinstance(side, RowSide):
+        if side.stream is None:
             field = f"{which}Table"
             declared = self.application.tables.get(side.name) or self.application.joins[side.name]
             own, selector = declared.named_at, self.selectors.get(changelog_topic(self.application.name, side.name))
             counted, spelled = (_written(declared, name) or own for name in ("partitions", "keySerializer"))
             return _Spread(side, field, join.at(field), counted, spelled, selector)
-        field, anew = f"{which}Stream", side.plan.repartitioned
-        own = join.at(field, "topic" if isinstance(side.plan.input, TopicInput) else "channel")
+        field, anew = f"{which}Stream", side.stream.repartitioned
+        own = join.at(field, "topic" if isinstance(side.stream.input, TopicInput) else "channel")
         counted = _written(join, "repartition" if anew else field, "partitions") or own
         spelled = _written(join, field, "keySerializer") or own
         return _Spread(side, field, own, counted, spelled, None if anew else self.selectors.get(side.name))
@@ -83,19 +81,19 @@ class Copartitioning:
             alike.append("write both sides with the same partitionSelector, or none")
         if alike:
             yield " and ".join(alike)
-        streams = [one for one in sides if isinstance(one.side, RecordSide)]
+        streams = [one for one in sides if one.side.stream]
         if streams and not any(one.selector for one in sides if one not in streams):
             count = right.side.partitions
             yield f"spread the stream anew with `repartition: {{partitions: {count}}}` in join '{join.name}'"
-        if isinstance(right.side, RowSide) and right.side.name in self.application.tables:
+        if right.side.stream is None and right.side.name in self.application.tables:
             yield f"have the table everywhere with `global: true` in KasprTable '{right.side.name}'"
 
     def _equal_count(self, one: _Spread, other: _Spread) -> str:
         """The setting that gives one side as many partitions as the other; empty if there is none."""
-        if isinstance(one.side, RowSide):
+        if one.side.stream is None:
             is_table = one.side.name in self.application.tables
             return f"`partitions: {other.side.partitions}` in KasprTable '{one.side.name}'" if is_table else ""
-        return "" if one.side.plan.repartitioned else f"`partitions: {other.side.partitions}` under '{one.field}'"
+        return "" if one.side.stream.repartitioned else f"`partitions: {other.side.partitions}` under '{one.field}'"
 
     def _compare_keys_of_global(self, join: Declared[JoinSpec], left: _Spread, right: _Spread) -> None:
         keys = left.side.serializers.key, right.side.serializers.key

@@ -12,7 +12,7 @@ from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan import names
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.copartitioning import Copartitioning
-from kaspr_delta.plan.builder.sides import RowSide, Side, Sides
+from kaspr_delta.plan.builder.sides import Side, Sides
 from kaspr_delta.plan.definition import joins as plans
 from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.join import JoinSpec
@@ -49,8 +49,8 @@ def _plan(join: Declared[JoinSpec], sides: Sides, copartitioning: Copartitioning
     common: dict[str, Any] = {
         "name": join.name,
         "type": spec.type,
-        "left": left.name if isinstance(left, RowSide) else left.plan,
-        "right": right.name if isinstance(right, RowSide) else right.plan,
+        "left": left.stream or left.name,
+        "right": right.stream or right.name,
         "spelling": plans.Spelling(sides.result_key(join), left.serializers.value, right.serializers.value),
         "channel": channel,
         "log": names.channel_table(channel),
@@ -58,7 +58,7 @@ def _plan(join: Declared[JoinSpec], sides: Sides, copartitioning: Copartitioning
         "location": join.location,
     }
     extractor, columns = _extractor(join)
-    if isinstance(left, RowSide):
+    if left.stream is None:
         common |= {"result": names.delta_name(join.name), "select": _select(join)}
         if extractor is None:
             return plans.SameKeyJoinPlan(**common)
@@ -67,7 +67,7 @@ def _plan(join: Declared[JoinSpec], sides: Sides, copartitioning: Copartitioning
     if spec.right_extractor is not None:
         by = join.source.snippet(spec.right_extractor, "spec", "rightExtractor")
         return plans.RightForeignKeyJoinPlan(**common, extractor=by, index=names.index_table(join.name))
-    if isinstance(right, RowSide):
+    if right.stream is None:
         return plans.StreamTableJoinPlan(
             **common,
             mapper=extractor,

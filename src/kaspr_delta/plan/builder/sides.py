@@ -16,34 +16,17 @@ from kaspr_delta.spec.streams import StreamSide
 
 
 @dataclass(frozen=True, slots=True)
-class RowSide:
-    """A table, or the result of a join used as a table; the values of a result are pairs in JSON."""
+class Side:
+    """A table, or the result of a join used as a table; with a ``stream`` the records of a topic or channel.
+
+    The values of results and channels are pairs in JSON.
+    """
 
     name: str
     serializers: Serializers
     partitions: int
-    is_global: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RecordSide:
-    """A stream; the values of a channel are pairs in JSON."""
-
-    plan: StreamPlan
-    serializers: Serializers
-
-    @property
-    def name(self) -> str:
-        """The topic or channel."""
-        return self.plan.name
-
-    @property
-    def partitions(self) -> int:
-        """The number of partitions of its records."""
-        return self.plan.partitions
-
-
-Side = RowSide | RecordSide
+    is_global: bool = False
+    stream: StreamPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +42,19 @@ class Sides:
         """The application that declares the sides."""
         return self.references.application
 
-    def rows(self, name: str) -> RowSide:
+    def rows(self, name: str) -> Side:
         """The table of that name, or the result of the join of that name."""
         table = self.application.tables.get(name)
         if table is None:
             key = self.result_key(self.application.joins[name])
-            return RowSide(name, Serializers(key, "json"), self.application.defaults.partitions, is_global=False)
+            return Side(name, Serializers(key, "json"), self.application.defaults.partitions)
         spec = table.spec
         serializers = Serializers(spec.key_serializer, spec.value_serializer)
-        return RowSide(name, serializers, spec.partitions or self.application.defaults.partitions, spec.is_global)
+        return Side(name, serializers, spec.partitions or self.application.defaults.partitions, spec.is_global)
 
     def records(
         self, resource: Declared[ResourceSpec], field: str, side: StreamSide, repartition: int | None = None
-    ) -> RecordSide | None:
+    ) -> Side | None:
         """The stream that a resource declares in a field. If nothing writes its channel, the resource waits: None."""
         read: TopicInput | ChannelInput
         if side.channel is not None:
@@ -85,7 +68,8 @@ class Sides:
             read = TopicInput((side.topic or "",), None, serializers, "earliest")
             _refuse_unspellable(resource, field, read, self.references.report)
         partitions = repartition or side.partitions or self._topic_partitions(side.topic or "")
-        return RecordSide(StreamPlan(read, partitions, repartition is not None), serializers)
+        stream = StreamPlan(read, partitions, repartition is not None)
+        return Side(stream.name, serializers, partitions, stream=stream)
 
     def result_key(self, join: Declared[JoinSpec], below: frozenset[str] = frozenset()) -> SerializerName:
         """The key serializer of a join's results: that of the side from which the keys come."""

@@ -107,8 +107,8 @@ def _origin(table: Declared[TableSpec], given: Origin, sides: Sides) -> StreamPl
         if join.spec.has_result:
             return given.join
         given = Origin(channel=channel_of(join))
-    stream = sides.records(table, "from", given)
-    return stream.plan if stream else None
+    side = sides.records(table, "from", given)
+    return side.stream if side else None
 
 
 def _rows(table: Declared[TableSpec], name: str, references: References) -> str | None:

@@ -37,15 +37,10 @@ def as_mermaid(plans: Iterable[Plan]) -> str:
 def _nodes_and_edges(plan: Plan, prefix: str) -> Iterator[str]:
     for topic in plan.topics:
         yield f"  {_node(str(topic.ref), prefix, f' {topic.binding.text}' if topic.binding else '')}"
-    runs = (
-        *(f"table/{table.name}" for table in plan.tables),
-        *(str(join.ref) for join in plan.joins),
-        *(str(agent.ref) for agent in plan.agents),
-    )
-    waiting = {str(resource) for resource, _ in plan.waiting}
-    for label in runs:
-        if label not in waiting:  # a table that waits for its origin has a plan too: it is drawn below
-            yield f"  {_node(label, prefix)}"
+    waiting = dict(plan.waiting)
+    for one in (*plan.tables, *plan.joins, *plan.agents):
+        if one.ref not in waiting:  # a table that waits for its origin has a plan too: it is drawn below
+            yield f"  {_node(str(one.ref), prefix)}"
     for resource, reason in plan.waiting:
         yield f"  {_node(str(resource), prefix, f' {in_words(reason)}')}:::waiting"
     channels = {str(join.ref): join.channel for join in plan.joins}
