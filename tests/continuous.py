@@ -1,9 +1,10 @@
-"""A continuous run of an application, in a thread beside a test."""
+"""A continuous run of an application, in a thread beside a test, which waits for what it does."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from kaspr_delta import Application
@@ -30,3 +31,12 @@ def running(
     finally:
         stop.set()
         thread.join()
+
+
+def wait_until(holds: Callable[[], object], failures: Collection[Exception] = (), seconds: float = 180) -> None:
+    """Wait until a condition holds. Fails if a run has failed, or after this time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert not failures, failures
+        assert time.monotonic() < deadline
+        time.sleep(0.2)

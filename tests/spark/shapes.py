@@ -29,6 +29,7 @@ from kaspr_delta.runtime.resources import tables_kept_by
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.loader import LoadedManifest, load_text
 from kaspr_delta.storage.layout import AGGREGATION, CHANNEL, DEAD_LETTERS, PROGRESS, STREAM_CHANNEL
+from tests.manifests import manifests_of
 from tests.properties import naive_join
 from tests.spark.channels import counted
 from tests.spark.killing import flow
@@ -36,22 +37,14 @@ from tests.spark.killing import flow
 SHAPES = Path(__file__).parent / "applications" / "shapes.yaml"
 # Resources that need several waves: records that are pending until their row arrives, and windows that close.
 _IN_WAVES = """\
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {name: visits, labels: {kaspr.io/app: shapes}}
-spec: {leftStream: {topic: views}, rightTable: people, on: key, type: inner, pending: {ttl: 10h}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: views-per-closed-minute, labels: {kaspr.io/app: shapes}}
-spec:
+KasprJoin/visits: {leftStream: {topic: views}, rightTable: people, on: key, type: inner, pending: {ttl: 10h}}
+KasprTable/views-per-closed-minute:
   name: views-per-closed-minute
   from: {topic: views}
   count: {}
   window: {tumbling: {size: 1m}, grace: 5s, emit: close}
 """
-_MANIFESTS = load_text(f"{SHAPES.read_text()}\n{_IN_WAVES}", str(SHAPES))
+_MANIFESTS = load_text(SHAPES.read_text() + manifests_of("shapes", _IN_WAVES), str(SHAPES))
 PLAN = build_plans(_MANIFESTS)[0][0]
 
 LAST_WAVE = 4

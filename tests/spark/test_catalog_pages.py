@@ -21,31 +21,21 @@ from kaspr_delta.web.past import LastChange, Past, Then
 from kaspr_delta.web.visitor import Visitor
 from kaspr_delta.web.warehouse_source import WarehouseSource
 from tests.folders import delta_rs
+from tests.manifests import manifests_of
 from tests.sql_on_spark import SqlOnSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MANIFESTS = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: orders, labels: {kaspr.io/app: shop}}
-spec: {name: orders}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: stock, labels: {kaspr.io/app: shop}}
-spec:
+KasprTable/orders: {name: orders}
+KasprTable/stock:
   name: stock
   key: [shop, item]
   schema: >-
     shop STRING, item INT, price DECIMAL(20, 4), photo BINARY, counted TIMESTAMP, day DATE,
     at STRUCT<shelf: INT, since: TIMESTAMP>, tags ARRAY<STRING>, more MAP<STRING, DECIMAL(4, 1)>
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {name: take-orders, labels: {kaspr.io/app: shop}}
-spec:
+KasprAgent/take-orders:
   input: {topic: {name: placed}}
   processors:
     pipeline: [take]
@@ -117,7 +107,7 @@ def assert_equal_pasts(one: Past, other: Past, keys: Iterable[str], versions: It
 @pytest.fixture
 def manifests(tmp_path: Path) -> Path:
     file = tmp_path / "shop.yaml"
-    file.write_text(MANIFESTS)
+    file.write_text(manifests_of("shop", MANIFESTS))
     return file
 
 

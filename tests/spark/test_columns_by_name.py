@@ -2,49 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kaspr_delta import Application, ResourceFailedError
-from tests.continuous import running
+from tests.continuous import running, wait_until
+from tests.manifests import opened
 from tests.spark_line import IS_SPARK_4_0
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MANIFESTS = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata: {{name: named}}
-spec: {{}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {{name: orders, labels: {{kaspr.io/app: named}}}}
-spec: {{schema: "{orders}", key: id}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {{name: products, labels: {{kaspr.io/app: named}}}}
-spec: {{source: {{table: "{folder}/products", key: [id]}}}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {{name: priced, labels: {{kaspr.io/app: named}}}}
-spec: {{leftTable: orders, rightTable: products, column: product, type: left}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {{name: paired, labels: {{kaspr.io/app: named}}}}
-spec: {{leftTable: products, rightTable: products, on: key, type: outer}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {{name: per-maker, labels: {{kaspr.io/app: named}}}}
-spec:
+KasprApp/named: {{}}
+KasprTable/orders: {{schema: "{orders}", key: id}}
+KasprTable/products: {{source: {{table: "{folder}/products", key: [id]}}}}
+KasprJoin/priced: {{leftTable: orders, rightTable: products, column: product, type: left}}
+KasprJoin/paired: {{leftTable: products, rightTable: products, on: key, type: outer}}
+KasprTable/per-maker:
   from: {{table: products}}
   groupBy: {{python: "def maker(value): return value['made']['maker']"}}
   count: {{}}
@@ -64,9 +41,7 @@ class Shop:
         self.run("INSERT INTO {} VALUES (1, 'Widget', struct('A', 2020)), (2, 'Gadget', struct('B', 2021))")
 
     def open(self, orders: str = ORDERS) -> Application:
-        file = self.folder / "named.yaml"
-        file.write_text(MANIFESTS.format(folder=self.folder, orders=orders))
-        return Application.open(file, warehouse=self.folder / "wh", spark=self.spark)
+        return opened(self.spark, self.folder, "named", MANIFESTS.format(folder=self.folder, orders=orders))
 
     def alter(self, change: str) -> None:
         self.spark.sql(f"ALTER TABLE {self.products} {change}")
@@ -143,10 +118,7 @@ def test_a_column_added_in_front_stops_no_run_and_is_read_by_later_runs(shop: Sh
     with running(app) as failures:
         shop.alter("ADD COLUMN colour STRING FIRST")
         shop.run("UPDATE {} SET name = 'Better' WHERE id = 1")
-        deadline = time.monotonic() + 120
-        while names(app)["O1"] != "Better" and not failures:
-            assert time.monotonic() < deadline, names(app)
-            time.sleep(0.5)
+        wait_until(lambda: names(app)["O1"] == "Better", failures)
     assert not failures, failures
     app = shop.open()
     shop.run("UPDATE {} SET colour = 'red' WHERE id = 2")

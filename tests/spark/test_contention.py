@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from kaspr_delta import AlreadyRunningError, Application
 from kaspr_delta.storage.layout import RESULT
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
-from tests.continuous import running
+from tests.continuous import running, wait_until
 from tests.spark.channels import last_values
 
 if TYPE_CHECKING:
@@ -67,11 +66,7 @@ def test_a_run_follows_foreign_writers_and_compaction_of_its_sources(spark: Spar
         products = app.table("products").to_dict()
         expected = {key: {"left": row, "right": products[row["fk"]]} for key, row in app.table("orders").rows()}
         assert len(expected) == 37
-        deadline = time.monotonic() + 120
-        while last_values(app.channel("left-channel").records()) != expected:
-            assert not failures
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+        wait_until(lambda: last_values(app.channel("left-channel").records()) == expected, failures)
     assert not failures
     app.run(only=["join/left"])
     assert app.join("left").to_dict() == expected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,9 @@ from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.engine.batch.recovery import Recovery
 from kaspr_delta.engine.batch.stream_run import StreamRun
 from kaspr_delta.runtime import runner
-from tests.continuous import running
+from tests.continuous import running, wait_until
 from tests.folders import folder_of
+from tests.manifests import opened
 from tests.spark.shapes import PLAN, SHAPES, write_wave
 
 if TYPE_CHECKING:
@@ -58,29 +58,18 @@ def break_steps(monkeypatch: pytest.MonkeyPatch, steps: Mapping[str, Collection[
 
 
 MANIFESTS = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata: {name: app}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: old, labels: {kaspr.io/app: app}}
-spec: {extraTopicConfigs: {"cleanup.policy": delete}}
+KasprApp/app: {}
+KasprTable/old: {extraTopicConfigs: {"cleanup.policy": delete}}
 """
 COUNT = """
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: %s, labels: {kaspr.io/app: app}}
-spec: {from: {topic: numbers}, count: {}}
+KasprTable/%s: {from: {topic: numbers}, count: {}}
 """
 WHOLE = ("healthy", "corrupt")
 
 
 def open_counts(spark: SparkSession, folder: Path) -> Application:
-    file = folder / "app.yaml"
-    file.write_text(MANIFESTS + "".join(COUNT % name for name in (*WHOLE, *STEPS) if name != "clean"))
-    app = Application.open(file, warehouse=folder / "wh", spark=spark)
+    counts = [COUNT % name for name in (*WHOLE, *STEPS) if name != "clean"]
+    app = opened(spark, folder, "app", MANIFESTS + "".join(counts))
     app.topic("numbers").produce([{"key": "a", "value": 1}])
     return app
 
@@ -108,10 +97,7 @@ def test_a_resource_that_fails_in_a_step_fails_alone(
 
     with running(app) as failures:
         app.topic("numbers").produce([{"key": "a", "value": 1}])
-        deadline = time.monotonic() + 120
-        while app.table("healthy").to_dict() != {"a": 2} and not failures:
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
+        wait_until(lambda: failures or app.table("healthy").to_dict() == {"a": 2})
     assert app.table("healthy").to_dict() == {"a": 2}
     (ended,) = failures
     assert isinstance(ended, ResourceFailedError)
@@ -133,10 +119,7 @@ def test_a_continuous_run_in_which_all_fail_ends(
     app = open_counts(spark, tmp_path)
     break_steps(monkeypatch, {"recover": [str(ref) for ref in app.plan.runs]})
     with running(app) as failures:
-        deadline = time.monotonic() + 120
-        while not failures:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until(lambda: failures)
     assert "broken at recover" in str(failures[0])
 
 

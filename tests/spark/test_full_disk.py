@@ -11,6 +11,7 @@ import pytest
 
 from kaspr_delta import Application
 from kaspr_delta.errors import ResourceFailedError
+from tests.manifests import opened
 from tests.small_disk import SmallDisk, small_disk
 from tests.spark import shapes, test_crash
 from tests.spark.killing import run_others
@@ -24,30 +25,19 @@ ORDERS = Path(__file__).parents[2] / "bundles" / "order-system"
 JOIN = "join/orders-products-join"
 
 FILES_AND_TASKS = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata: {{name: files}}
-spec:
+KasprApp/files:
   topics:
     lines:
       files: {{path: {folder}/lines, format: json, key: id}}
     written:
       files: {{path: {folder}/written, format: json}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {{name: pass-on, labels: {{kaspr.io/app: files}}}}
-spec:
+KasprAgent/pass-on:
   input: {{topic: {{name: lines}}}}
   output: {{topics: [{{name: written}}]}}
   processors:
     pipeline: [same]
     operations: [{{name: same, map: {{python: "def same(value): return value"}}}}]
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTask
-metadata: {{name: ring, labels: {{kaspr.io/app: files}}}}
-spec:
+KasprTask/ring:
   processors:
     pipeline: [ring, send]
     operations:
@@ -138,9 +128,9 @@ def test_a_full_disk_neither_loses_nor_doubles_rows_of_any_shape(
 
 @pytest.fixture
 def files(spark: SparkSession, tmp_path: Path, disk: SmallDisk) -> Callable[[], Application]:
-    (tmp_path / "files.yaml").write_text(FILES_AND_TASKS.format(folder=disk.folder))
     (disk.folder / "lines").mkdir()
-    return lambda: Application.open(tmp_path / "files.yaml", warehouse=disk.folder / "wh", spark=spark)
+    text = FILES_AND_TASKS.format(folder=disk.folder)
+    return lambda: opened(spark, tmp_path, "files", text, disk.folder / "wh")
 
 
 def values_of(app: Application, topic: str) -> list[Any]:

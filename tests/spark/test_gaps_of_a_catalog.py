@@ -17,6 +17,7 @@ from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.runtime.run_events import GapFilled, RunEvent
 from kaspr_delta.storage.limits import Size
 from tests.limits import set_limits
+from tests.manifests import opened
 from tests.unity_catalog import ON_UNITY_CATALOG
 
 if TYPE_CHECKING:
@@ -25,24 +26,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(ON_UNITY_CATALOG in os.environ, reason="it lets nobody compact a table or remove files")
 
 MANIFESTS = """\
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata: {name: clicks}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: seen, labels: {kaspr.io/app: clicks}}
-spec: {name: seen}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: clicks-per-page, labels: {kaspr.io/app: clicks}}
-spec: {name: clicks-per-page, from: {topic: clicks}, count: {}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {name: remember, labels: {kaspr.io/app: clicks}}
-spec:
+KasprApp/clicks: {}
+KasprTable/seen: {name: seen}
+KasprTable/clicks-per-page: {name: clicks-per-page, from: {topic: clicks}, count: {}}
+KasprAgent/remember:
   input: {topic: {name: clicks}}
   processors:
     pipeline: [append]
@@ -54,11 +41,7 @@ spec:
             def append(value, seen):
                 key = context["event"].key
                 seen[key] = seen.get(key, []) + [value["number"]]
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {name: copy, labels: {kaspr.io/app: clicks}}
-spec:
+KasprAgent/copy:
   input: {topic: {name: clicks}}
   output: {topics: [{name: copied}]}
   processors:
@@ -68,14 +51,8 @@ spec:
         map: {python: "def same(value): return value"}
 """
 IN_PAIRS = """\
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata: {name: clicks}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {name: pairs, labels: {kaspr.io/app: clicks}}
-spec:
+KasprApp/clicks: {}
+KasprAgent/pairs:
   input: {topic: {name: clicks}, take: {max: 2, within: 1h}}
   output: {topics: [{name: paired}]}
   processors:
@@ -91,9 +68,7 @@ RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 @pytest.fixture
 def clicks(spark: SparkSession, catalog: str, tmp_path: Path) -> Callable[[], Application]:
     """A function that opens the application. A second call restarts it."""
-    manifests = tmp_path / "clicks.yaml"
-    manifests.write_text(MANIFESTS)
-    return lambda: Application.open(manifests, warehouse=catalog, spark=spark)
+    return lambda: opened(spark, tmp_path, "clicks", MANIFESTS, catalog)
 
 
 @contextmanager
@@ -177,9 +152,7 @@ def test_take_leaves_no_record_waiting_that_was_read_from_rows(
     spark: SparkSession, catalog: str, tmp_path: Path
 ) -> None:
     """A waiting record would be read again from the change feed, which is gone."""
-    manifests = tmp_path / "clicks.yaml"
-    manifests.write_text(IN_PAIRS)
-    app = Application.open(manifests, warehouse=catalog, spark=spark)
+    app = opened(spark, tmp_path, "clicks", IN_PAIRS, catalog)
     produce(app, range(1))
     compact(app, "clicks")
     app.topic("clicks").produce([{"key": "all", "value": {"page": "all", "number": 1}}])
@@ -206,9 +179,7 @@ def test_a_topic_whose_rows_were_not_tracked_from_the_beginning_is_refused(
 
 def test_a_topic_is_read_from_its_beginning_while_its_files_exist(spark: SparkSession, tmp_path: Path) -> None:
     """In a folder, too. Delta alone reads no change feed that is older than the retention of removed files."""
-    manifests = tmp_path / "clicks.yaml"
-    manifests.write_text(MANIFESTS)
-    app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
+    app = opened(spark, tmp_path, "clicks", MANIFESTS)
     produce(app, range(2))
     with files_removed_at_once(spark, app.delta.namespace.identifier("topic__clicks")):
         produce(app, range(2, 3))

@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaspr_delta import Application
+from tests.continuous import wait_until
+from tests.manifests import manifests_of, opened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Two agents in a row. The first one creates a file when it begins an event, and then sleeps.
 MANIFESTS = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {{name: slow, labels: {{kaspr.io/app: shop}}}}
-spec:
+KasprAgent/slow:
   input: {{topic: {{name: orders}}}}
   output: {{topics: [{{name: checked}}]}}
   processors:
@@ -41,11 +40,7 @@ spec:
                 pathlib.Path("{under_way}").touch()
                 time.sleep({seconds})
                 return value
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {{name: after, labels: {{kaspr.io/app: shop}}}}
-spec:
+KasprAgent/after:
   input: {{topic: {{name: checked}}}}
   output: {{topics: [{{name: shipped}}]}}
   processors:
@@ -102,13 +97,6 @@ def jvms(scratch: Path) -> list[int]:
     return found
 
 
-def wait_until(holds: Callable[[], object], seconds: float = 300) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 @dataclass
 class Shop:
     """An application with one order, whose event is slow."""
@@ -119,8 +107,7 @@ class Shop:
 
     def __post_init__(self) -> None:
         text = MANIFESTS.format(under_way=self.under_way, seconds=self.seconds)
-        (self.folder / "shop.yaml").write_text(text)
-        self.app = Application.open(self.folder / "shop.yaml", warehouse=self.folder / "wh", spark=self.spark)
+        self.app = opened(self.spark, self.folder, "shop", text)
         self.app.topic("orders").produce([{"key": 1, "value": 1}])
 
     @property
@@ -157,7 +144,9 @@ def test_a_run_that_is_stopped_finishes_its_batch_and_begins_no_other(
 
 
 def test_ctrl_c_while_spark_starts_prints_one_sentence_and_leaves_no_jvm(tmp_path: Path) -> None:
-    (tmp_path / "shop.yaml").write_text(MANIFESTS.format(under_way=tmp_path / "under-way", seconds=0))
+    (tmp_path / "shop.yaml").write_text(
+        manifests_of("shop", MANIFESTS.format(under_way=tmp_path / "under-way", seconds=0))
+    )
     scratch = tmp_path / "scratch"
     with terminal(scratch, "run", tmp_path / "shop.yaml", "--warehouse", tmp_path / "wh") as starting:
         wait_until(lambda: jvms(scratch))

@@ -24,7 +24,9 @@ from kaspr_delta import Application
 from kaspr_delta.cli import application
 from kaspr_delta.engine.binding.kafka import TIMESTAMP_HEADER
 from kaspr_delta.errors import ResourceFailedError
+from tests.continuous import wait_until
 from tests.documented import blocks, output_matches
+from tests.manifests import manifests_of
 from tests.spark.broker import PASSWORD, Broker
 from tests.spark.killing import killed
 
@@ -79,11 +81,7 @@ def test_the_readme_of_the_bundle_shows_the_output_of_its_commands(
 
 
 APPLICATION = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata:
-  name: pass-on
-spec:
+KasprApp/pass-on:
   bootstrapServers: {secure}
   tls:
     caFile: {ca_file}
@@ -111,14 +109,7 @@ spec:
       kafka: {{topic: {prefix}-out}}
     new:
       kafka: {{topic: {prefix}-in, startingOffsets: latest}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata:
-  name: pass-on
-  labels:
-    kaspr.io/app: pass-on
-spec:
+KasprAgent/pass-on:
   input:
     topic:
       name: in
@@ -129,14 +120,7 @@ spec:
           python: "def key(value): return value[:2] if value else b'none'"
         headersSelector:
           python: "def headers(value): return [('a', value), ('b', None)]"
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata:
-  name: listen
-  labels:
-    kaspr.io/app: pass-on
-spec:
+KasprAgent/listen:
   input:
     topic:
       name: back, new
@@ -147,7 +131,7 @@ def pass_on(broker: Broker, folder: Path, prefix: str) -> Path:
     broker.create_topics(2, f"{prefix}-in", f"{prefix}-out")
     folder.mkdir()
     text = APPLICATION.format(secure=broker.secure_address, ca_file=broker.ca_file, prefix=prefix)
-    (folder / "pass-on.yaml").write_text(text)
+    (folder / "pass-on.yaml").write_text(manifests_of("pass-on", text))
     return folder
 
 
@@ -321,12 +305,9 @@ def start(manifests: Path, warehouse: Path, log: Path) -> subprocess.Popen[bytes
         )
 
 
-def wait_until(done: Callable[[], bool], run: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + 600
-    while not done():
-        assert run.poll() is None, log.read_text()[-3_000:]
-        assert time.monotonic() < until, log.read_text()[-3_000:]
-        time.sleep(1)
+def wait_for(done: Callable[[], bool], run: subprocess.Popen[bytes], log: Path) -> None:
+    wait_until(lambda: run.poll() is not None or done(), seconds=600)
+    assert run.poll() is None, log.read_text()[-3_000:]
 
 
 def test_kills_of_run_and_broker_neither_lose_nor_double_records_on_delta(spark: SparkSession, tmp_path: Path) -> None:
@@ -340,7 +321,7 @@ def test_kills_of_run_and_broker_neither_lose_nor_double_records_on_delta(spark:
     run = start(manifests, warehouse, log)
     try:
         wave.send(5_000, 5_000)  # more than the limits ``few`` and ``few_events``
-        wait_until(lambda: len(broker.consume("storm-enriched-orders")) > 0, run, log)
+        wait_for(lambda: len(broker.consume("storm-enriched-orders")) > 0, run, log)
         for pause in (0.5, 2.5):
             wave.send()
             time.sleep(pause)
@@ -349,7 +330,7 @@ def test_kills_of_run_and_broker_neither_lose_nor_double_records_on_delta(spark:
             wave.send()
             before = len(broker.consume("storm-enriched-orders"))
             run = start(manifests, warehouse, log)
-            wait_until(lambda b=before: len(broker.consume("storm-enriched-orders")) > b, run, log)  # type: ignore[misc]
+            wait_for(lambda b=before: len(broker.consume("storm-enriched-orders")) > b, run, log)  # type: ignore[misc]
         wave.send()
         time.sleep(1)
         broker.kill()
@@ -357,7 +338,7 @@ def test_kills_of_run_and_broker_neither_lose_nor_double_records_on_delta(spark:
         broker.start()
         before = len(broker.consume("storm-enriched-orders"))
         wave.send()
-        wait_until(lambda: len(broker.consume("storm-enriched-orders")) > before, run, log)
+        wait_for(lambda: len(broker.consume("storm-enriched-orders")) > before, run, log)
         run.send_signal(signal.SIGTERM)
         assert run.wait(timeout=600) == 0, log.read_text()[-3_000:]
 

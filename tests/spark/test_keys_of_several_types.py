@@ -13,19 +13,14 @@ from kaspr_delta import Application
 from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.web.past import Past
 from tests.folders import delta_rs
+from tests.manifests import opened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MANIFESTS = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: things, labels: {kaspr.io/app: keys}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {name: pairs, labels: {kaspr.io/app: keys}}
-spec: {leftTable: things, rightTable: things, "on": key}
+KasprTable/things: {}
+KasprJoin/pairs: {leftTable: things, rightTable: things, "on": key}
 """
 # By key text: the order of ``rows``.
 BY_TEXT: list[Any] = ["10", "b", 10, 2.5, 9, ("x", 1), False, {"k": 1}]
@@ -36,8 +31,7 @@ IN_FILES = ["2.5", "9", "10", '"10"', '"b"', '["x",1]', "false", '{"k":1}']
 @pytest.fixture(scope="module")
 def app(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Application:
     folder = tmp_path_factory.mktemp("keys")
-    (folder / "keys.yaml").write_text(MANIFESTS)
-    app = Application.open(folder / "keys.yaml", warehouse=folder / "wh", spark=spark)
+    app = opened(spark, folder, "keys", MANIFESTS)
     app.table("things").put([(key, {"of": key, "all": [key, 0]}) for key in BY_TEXT])
     app.run()
     return app

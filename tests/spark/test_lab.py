@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import pytest
 
 from kaspr_delta import Application, UsageError
 from kaspr_delta.errors import SerializationError
-from tests.continuous import running
+from tests.continuous import running, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,11 +177,8 @@ def test_a_continuous_run_follows_new_topics_runs_tasks_and_times_out_take(later
     with running(app, every="500ms", only=only) as failures:
         app.topic("events").produce([{"value": {"topic": "region-late", "n": 7}}])
         app.topic("clicks").produce([{"key": "one", "value": 1}])
-        deadline = time.monotonic() + 150
-        while time.monotonic() < deadline and not failures:
-            if len(values(app, "batches")) > 3 and app.table("by-region").get("region-late") == 7:
-                break
-            time.sleep(1)
+        wait_until(lambda: len(values(app, "batches")) > 3, failures)
+        wait_until(lambda: app.table("by-region").get("region-late") == 7, failures)
     assert failures == []
     assert values(app, "batches")[3:] == [[[1], ["one"]]]
     assert app.table("by-region").get("region-late") == 7

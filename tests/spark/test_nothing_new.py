@@ -11,26 +11,16 @@ from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.stream_run import StreamRun
 from kaspr_delta.storage.limits import Limits
+from tests.manifests import manifests_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 MANIFESTS = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: orders, labels: {kaspr.io/app: shop}}
-spec: {}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: products, labels: {kaspr.io/app: shop}}
-spec: {}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {name: ingest, labels: {kaspr.io/app: shop}}
-spec:
+KasprTable/orders: {}
+KasprTable/products: {}
+KasprAgent/ingest:
   input: {topic: {name: incoming}}
   processors:
     pipeline: [put]
@@ -41,11 +31,7 @@ spec:
           python: |
             def put(order, orders):
                 orders[context["event"].key] = order
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {name: joined, labels: {kaspr.io/app: shop}}
-spec:
+KasprJoin/joined:
   leftTable: orders
   rightTable: products
   type: inner
@@ -57,7 +43,7 @@ COUNT = 60
 
 @pytest.fixture
 def manifests(tmp_path: Path) -> Path:
-    (tmp_path / "shop.yaml").write_text(MANIFESTS)
+    (tmp_path / "shop.yaml").write_text(manifests_of("shop", MANIFESTS))
     return tmp_path / "shop.yaml"
 
 

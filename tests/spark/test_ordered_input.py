@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-from kaspr_delta import Application
 from kaspr_delta.engine.agent.ordered_input import in_offset_order
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import union_of
@@ -22,6 +21,7 @@ from kaspr_delta.engine.rows.spill import rows_made
 from kaspr_delta.engine.streams.offset_range import Received
 from kaspr_delta.storage.limits import Limits, Size
 from tests.limits import set_limits
+from tests.manifests import opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,15 +29,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 MANIFESTS = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: sums, labels: {kaspr.io/app: sums}}
-spec: {defaultSelector: {python: "def default(): return int"}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {name: add, labels: {kaspr.io/app: sums}}
-spec:
+KasprTable/sums: {defaultSelector: {python: "def default(): return int"}}
+KasprAgent/add:
   input: {topic: {name: numbers}}
   output: {topics: [{name: totals}]}
   processors:
@@ -156,9 +149,8 @@ def test_rows_that_do_not_fit_in_memory_are_in_a_file_while_they_are_used(spark:
 def test_an_agent_processes_large_batches_in_order_and_counts_a_commit_in_several_batches_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    (tmp_path / "sums.yaml").write_text(MANIFESTS)
     limits = Limits(ordered_records=5, ordered_piece=30, small_batch=Size(20_000, 100))
-    app = Application.open(tmp_path / "sums.yaml", warehouse=tmp_path / "warehouse", spark=spark, limits=limits)
+    app = opened(spark, tmp_path, "sums", MANIFESTS, limits=limits)
     app.topic("numbers").produce([{"value": n} for n in range(20)])
     app.topic("numbers").produce([{"value": n} for n in range(20, 30)])
     app.run()
@@ -186,9 +178,9 @@ def test_an_agent_processes_large_batches_in_order_and_counts_a_commit_in_severa
 def test_an_agent_that_looks_up_few_keys_ahead_loses_no_write(spark: SparkSession, tmp_path: Path) -> None:
     only_writes = MANIFESTS.replace("  output: {topics: [{name: totals}]}\n", "")
     # A function that uses its event is called event by event, not by column.
-    (tmp_path / "sums.yaml").write_text(only_writes.replace('sums["all"]', 'sums[context["event"].key]'))
+    by_event = only_writes.replace('sums["all"]', 'sums[context["event"].key]')
     limits = Limits(keys_ahead=5)
-    app = Application.open(tmp_path / "sums.yaml", warehouse=tmp_path / "warehouse", spark=spark, limits=limits)
+    app = opened(spark, tmp_path, "sums", by_event, limits=limits)
     app.topic("numbers").produce([{"key": f"k{n % 3}", "value": n} for n in range(60)])
     app.run()
     assert app.table("sums").to_dict() == {f"k{first}": sum(range(first, 60, 3)) for first in range(3)}

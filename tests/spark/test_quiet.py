@@ -10,7 +10,7 @@ import pytest
 
 from kaspr_delta import Application
 from kaspr_delta.engine.batch.folding import Folding
-from tests.continuous import running
+from tests.continuous import running, wait_until
 from tests.properties.shown import MANIFESTS, JoinReader
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ def test_an_overwritten_table_reaches_the_result_without_another_change(
         time.sleep(SLOW_FOLD)
         return fold(*arguments, **named)
 
+    def is_joined() -> bool:
+        return JoinReader(app, "left").differing() == 0
+
     app = Application.open(MANIFESTS, warehouse=tmp_path, spark=spark)
     app.table("products").put({f"P{n}": {"n": n} for n in range(20)})
     app.table("orders").put({f"O{n}": {"fk": f"P{n % 25}", "n": n} for n in range(ORDERS)})
@@ -38,18 +41,9 @@ def test_an_overwritten_table_reaches_the_result_without_another_change(
     with running(app, only=["join/left"]) as failures:
         # The first batch is folded at once; the next one comes while it has to wait for its fold.
         app.table("orders").put({"O1": {"fk": "P0", "n": -1}})
-        wait(app, failures, seconds=40)
+        wait_until(is_joined, failures, seconds=40)
         app.sql(
             "INSERT OVERWRITE orders SELECT key, to_json(named_struct('fk', 'P' || (cast(hash(key) AS INT) % 7),"
             " 'n', -2)) AS value, timestamp FROM orders WHERE key > '\"O2'"
         )
-        wait(app, failures, seconds=30)
-
-
-def wait(app: Application, failures: list[Exception], seconds: float) -> None:
-    """Wait until the result equals the join of the tables."""
-    ends = time.monotonic() + seconds
-    while (rows := JoinReader(app, "left").differing()) > 0:
-        assert not failures, failures
-        assert time.monotonic() < ends, f"{rows} rows differ"
-        time.sleep(0.5)
+        wait_until(is_joined, failures, seconds=30)

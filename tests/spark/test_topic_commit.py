@@ -11,16 +11,14 @@ import pytest
 from kaspr_delta import Application
 from kaspr_delta.engine.agent import stateless
 from kaspr_delta.storage.limits import Limits
+from tests.manifests import manifests_of
 from tests.spark.killing import killed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STAMP = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {{name: {name}, labels: {{kaspr.io/app: direct}}}}
-spec:
+KasprAgent/{name}:
   input: {{topic: {{name: {plain}}}}}
   output: {{topics: [{{name: {stamped}, keySelector: {{python: "def key(value): return value['n']"}}}}]}}
   processors:
@@ -42,7 +40,7 @@ MANY = Limits().few_events.rows + 200
 
 def manifests(folder: Path, text: str = MANIFEST) -> Path:
     path = folder / "direct.yaml"
-    path.write_text(text)
+    path.write_text(manifests_of("direct", text))
     return path
 
 
@@ -57,10 +55,7 @@ def sent(app: Application, topic: str = "stamped") -> list[int]:
 
 
 DOUBLE = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {name: double, labels: {kaspr.io/app: direct}}
-spec:
+KasprAgent/double:
   input: {topic: {name: numbers}}
   output: {topics: [{name: doubled, keySelector: {python: "def key(value): return value % 3"}}]}
   processors:
@@ -74,7 +69,7 @@ spec:
 def test_a_large_batch_is_on_its_one_topic_once_in_order_or_in_the_log_if_an_event_fails(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = f"{MANIFEST}---{FAILING}---{DOUBLE}"
+    text = MANIFEST + FAILING + DOUBLE
     app = Application.open(manifests(tmp_path, text), warehouse=tmp_path / "wh", spark=spark)
     app.topic("plain").produce([{"value": n} for n in range(1, MANY + 1)])
     app.topic("with-a-zero").produce([{"value": n} for n in range(MANY)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,49 +12,26 @@ import pytest
 from kaspr_delta import Application, ResourceFailedError, UsageError
 from kaspr_delta.cli.table import handle_of
 from kaspr_delta.runtime.run_events import RunEvent, Started
-from tests.continuous import running
+from tests.continuous import running, wait_until
+from tests.manifests import opened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MANIFESTS = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata: {{name: app}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {{name: o, labels: {{kaspr.io/app: app}}}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {{name: other, labels: {{kaspr.io/app: app}}}}
-spec: {{from: {{table: o}}, count: {{}}}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {{name: p, labels: {{kaspr.io/app: app}}}}
-spec: {{source: {{table: {source}, key: [id]}}}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {{name: j, labels: {{kaspr.io/app: app}}}}
-spec: {{leftTable: o, rightTable: p, column: p, type: left}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {{name: same, labels: {{kaspr.io/app: app}}}}
-spec: {{leftTable: p, rightTable: p, "on": key, type: outer}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {{name: picked, labels: {{kaspr.io/app: app}}}}
-spec: {{leftTable: same, rightTable: p, "on": key, type: left, select: {{columns: {{n: left.right.n, m: right.n}}}}}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {{name: made, labels: {{kaspr.io/app: app}}}}
-spec: {{from: {{table: p}}, count: {{}}}}
+KasprApp/app: {{}}
+KasprTable/o: {{}}
+KasprTable/other: {{from: {{table: o}}, count: {{}}}}
+KasprTable/p: {{source: {{table: {source}, key: [id]}}}}
+KasprJoin/j: {{leftTable: o, rightTable: p, column: p, type: left}}
+KasprJoin/same: {{leftTable: p, rightTable: p, "on": key, type: outer}}
+KasprJoin/picked:
+  leftTable: same
+  rightTable: p
+  "on": key
+  type: left
+  select: {{columns: {{n: left.right.n, m: right.n}}}}
+KasprTable/made: {{from: {{table: p}}, count: {{}}}}
 """
 READERS = {"join/j", "join/same", "join/picked", "table/made"}
 
@@ -66,8 +42,7 @@ class Changed:
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder, self.table = spark, folder, f"delta.`{folder / 'p'}`"
         self.create("n INT")
-        (folder / "app.yaml").write_text(MANIFESTS.format(source=folder / "p"))
-        self.app = Application.open(folder / "app.yaml", warehouse=folder / "wh", spark=spark)
+        self.app = opened(spark, folder, "app", MANIFESTS.format(source=folder / "p"))
         self.app.table("o").put({"O1": {"p": "a"}})
         self.app.run()
 
@@ -175,13 +150,8 @@ def test_a_continuous_run_takes_readers_up_again_once_their_table_is_mended(
     app = Application.open(warehouse=tmp_path / "wh", spark=spark)
     with running(app) as failures:
         app.table("o").put({"O2": {"p": "a"}})
-        deadline = time.monotonic() + 60
-        while "O2" not in app.table("other").to_dict():
-            assert time.monotonic() < deadline, (app.plan.waiting, failures)
-            time.sleep(0.5)
+        wait_until(lambda: "O2" in app.table("other").to_dict(), failures)
         assert "O2" not in app.join("j").to_dict()
         (tmp_path / "elsewhere").rename(tmp_path / "p")
-        while "O2" not in app.join("j").to_dict():
-            assert time.monotonic() < deadline, (app.plan.waiting, failures)
-            time.sleep(0.5)
+        wait_until(lambda: "O2" in app.join("j").to_dict(), failures)
     assert not failures
