@@ -14,14 +14,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from kaspr_delta.cli.options import with_target
 from kaspr_delta.cli.plan import plan
 from kaspr_delta.cli.validate import validate
 
 CASES = sorted(command.parent for command in Path(__file__).parent.glob("*/command"))
 
 application = typer.Typer()
-application.command()(validate)
-application.command()(plan)
+application.command()(with_target(validate))
+application.command()(with_target(plan))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
