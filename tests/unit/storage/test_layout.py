@@ -9,29 +9,17 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import tables_of
 from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.layout import SUBSCRIPTIONS, TOPIC, Layout
+from tests.unit.web.conftest import manifest
 
 FILES, LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
-MANIFESTS = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata: {name: shop}
-spec: {config: {feedRetention: 90d}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: orders, labels: {kaspr.io/app: shop}}
-spec: {}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: prices, labels: {kaspr.io/app: shop}}
-spec: {extraTopicConfigs: {"retention.ms": "60000"}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {name: joined, labels: {kaspr.io/app: shop}}
-spec: {leftTable: orders, rightTable: prices, type: inner, column: price}
-"""
+MANIFESTS = "---\n".join(
+    (
+        "apiVersion: kaspr.io/v1alpha1\nkind: KasprApp\nmetadata: {name: shop}\nspec: {config: {feedRetention: 90d}}\n",
+        manifest("KasprTable", "orders", "{}"),
+        manifest("KasprTable", "prices", '{extraTopicConfigs: {"retention.ms": "60000"}}'),
+        manifest("KasprJoin", "joined", "{leftTable: orders, rightTable: prices, type: inner, column: price}"),
+    )
+)
 
 
 def test_topics_keep_removed_files_for_thirty_days() -> None:

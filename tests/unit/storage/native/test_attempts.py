@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from kaspr_delta.storage.layout import Layout
-from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.attempts import Attempts
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, selected
 from kaspr_delta.storage.native.log_files import commit_file
@@ -22,8 +20,8 @@ OPERATIONS: tuple[Operation, ...] = ("scan", "look up", "append", "merge")
 
 
 @pytest.fixture
-def attempts(tmp_path: Path) -> Attempts:
-    return Attempts(DeltaRs(LocalNamespace(tmp_path, "shop", "shop")), Statistics())
+def attempts(delta: DeltaRs) -> Attempts:
+    return Attempts(delta, Statistics())
 
 
 def supported(attempts: Attempts, table: str) -> set[str]:

@@ -14,18 +14,11 @@ from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import columns_of, quoted
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import SYSTEM, TOPIC, TOPICS, Layout
-from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
 from kaspr_delta.storage.native.log_files import commit_file
 from kaspr_delta.storage.native.sql_text import literal
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.tables import Transaction
-from tests.folders import delta_rs
-
-
-@pytest.fixture
-def delta(tmp_path: Path) -> DeltaRs:
-    return delta_rs(Warehouse(str(tmp_path)).namespace("shop"))
 
 
 def names(*given: str) -> pa.Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,26 +10,20 @@ import pytest
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import SUBSCRIPTIONS
 from kaspr_delta.storage.limits import Limits, Size
-from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.look_up import look_up
 from kaspr_delta.storage.tables import Texts
-from tests.folders import delta_rs
-
-
-def looked_up(
-    delta: DeltaRs, table: str, texts: Texts, version: int | None = None, limits: Limits | None = None
-) -> pa.Table | None:
-    return look_up(delta.folder(table), delta.open(table, version), texts, limits or Limits())
-
 
 SCHEMA = arrow_schema(SUBSCRIPTIONS.columns)
 
 
+def looked_up(delta: DeltaRs, limits: Limits, texts: Texts, version: int | None = None) -> pa.Table | None:
+    return look_up(delta.folder("t"), delta.open("t", version), texts, limits)
+
+
 @pytest.fixture
-def delta(tmp_path: Path) -> DeltaRs:
+def delta(delta: DeltaRs) -> DeltaRs:
     """Subscriptions in three files: a to c, m to o, x to z."""
-    delta = delta_rs(Warehouse(str(tmp_path)).namespace("shop"))
     delta.ensure("t", SUBSCRIPTIONS)
     for keys in ("abc", "mno", "xyz"):
         delta.append("t", pa.Table.from_pylist([{"key": key, "fk": f"P'{key}"} for key in keys], SCHEMA))
@@ -58,28 +51,25 @@ def limits(request: pytest.FixtureRequest) -> Limits:
 def test_a_look_up_finds_the_rows_with_any_of_the_values(
     delta: DeltaRs, limits: Limits, values: dict[str, list[str]], found: str
 ) -> None:
-    result = looked_up(delta, "t", values, limits=limits)
+    result = looked_up(delta, limits, values)
     assert result is not None
     assert sorted(result["key"].to_pylist()) == list(found)
     assert result.schema.equals(SCHEMA)
 
 
 def test_a_look_up_reads_the_given_version(delta: DeltaRs, limits: Limits) -> None:
-    result = looked_up(delta, "t", {"key": ["b", "n"]}, version=1, limits=limits)
+    result = looked_up(delta, limits, {"key": ["b", "n"]}, version=1)
     assert result is not None
     assert result["key"].to_pylist() == ["b"]
 
 
-def test_too_many_rows_are_left_to_spark(delta: DeltaRs, limits: Limits) -> None:
-    limits = replace(limits, looked_up=Size(2, 1 << 20))
-    assert looked_up(delta, "t", {"key": ["a", "b"]}, limits=limits) is not None
-    assert looked_up(delta, "t", {"key": ["a", "b", "z"]}, limits=limits) is None
-    delta.append("t", pa.Table.from_pylist([{"key": "a"}, {"key": "a"}], SCHEMA))
-    assert looked_up(delta, "t", {"key": ["a"]}, limits=limits) is None
-
-
-def test_too_many_bytes_are_left_to_spark(delta: DeltaRs, limits: Limits) -> None:
-    delta.append("t", pa.Table.from_pylist([{"key": "large", "emitted": "e" * 1_000}], SCHEMA))
-    limits = replace(limits, looked_up=Size(10, 1_000))
-    assert looked_up(delta, "t", {"key": ["a", "z"]}, limits=limits) is not None
-    assert looked_up(delta, "t", {"key": ["a", "large"]}, limits=limits) is None
+def test_too_many_rows_or_bytes_are_left_to_spark(delta: DeltaRs, limits: Limits) -> None:
+    few = replace(limits, looked_up=Size(2, 1 << 20))
+    assert looked_up(delta, few, {"key": ["a", "b"]}) is not None
+    assert looked_up(delta, few, {"key": ["a", "b", "z"]}) is None
+    more = [{"key": "a"}, {"key": "a"}, {"key": "large", "emitted": "e" * 1_000}]
+    delta.append("t", pa.Table.from_pylist(more, SCHEMA))
+    assert looked_up(delta, few, {"key": ["a"]}) is None
+    small = replace(limits, looked_up=Size(10, 1_000))
+    assert looked_up(delta, small, {"key": ["a", "z"]}) is not None
+    assert looked_up(delta, small, {"key": ["a", "large"]}) is None

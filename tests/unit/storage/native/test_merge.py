@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
-from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.merge import merge as native_merge
 from kaspr_delta.storage.tables import Merged, Upsert
 
 UPSERT = Upsert(on=("key",), compare=("value",), also=(), keep="keep")
-
-
-@pytest.fixture
-def delta(tmp_path: Path) -> DeltaRs:
-    return DeltaRs(LocalNamespace(tmp_path, "shop", "shop"))
 
 
 def merge(delta: DeltaRs, *rows: tuple[str, str]) -> Merged | None:
