@@ -88,7 +88,7 @@ class Columns:
         return f"SELECT * FROM t WHERE {condition}"  # noqa: S608
 
     def condition(self, keys: Collection[str]) -> str:
-        return self.typed.condition(keys, '"', literal)
+        return self.typed.condition(keys, literal)
 
     def texts(self, batch: pa.RecordBatch) -> pa.Table:
         nothing = pa.nulls(batch.num_rows)

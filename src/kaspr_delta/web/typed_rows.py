@@ -13,7 +13,7 @@ from kaspr_delta.serde.row_order import ordered
 from kaspr_delta.serde.typed_text import TypedText
 from kaspr_delta.serde.typed_values import from_columns
 from kaspr_delta.spec.column_types import key_kind
-from kaspr_delta.spec.ddl import Type
+from kaspr_delta.spec.ddl import Type, quoted
 from kaspr_delta.web.sorted_run import Row, rank
 
 # Key columns of these types are found by their text. If a key has no such column, all rows are read.
@@ -47,7 +47,7 @@ class TypedRows:
         return self.text.key(key if len(key) > 1 else key[0]), self.text.value(row)
 
     def condition(
-        self, keys: Collection[str], quote: str, literal: Callable[[str], str], found: Collection[str] = FOUND_BY_TEXT
+        self, keys: Collection[str], literal: Callable[[str], str], found: Collection[str] = FOUND_BY_TEXT
     ) -> str:
         """An SQL condition that holds at least for the rows of these keys, on key columns of the types ``found``."""
         several = len(self.plan.key) > 1
@@ -55,7 +55,7 @@ class TypedRows:
         texts = [json.loads(key, parse_float=str, parse_int=str) for key in keys]
         parsed = texts if several else [[text] for text in texts]
         conditions = [
-            _one_of(f"{quote}{name.replace(quote, 2 * quote)}{quote}", of, [key[index] for key in parsed], literal)
+            _one_of(quoted(name), of, [key[index] for key in parsed], literal)
             for index, (name, of) in enumerate(zip(self.plan.key, self.plan.key_types, strict=True))
             if of.name in found
         ]

@@ -85,7 +85,7 @@ class TypedWarehouseReader:
         keys = sorted(str(row_key) for row_key in row_keys)
         if not keys:
             return {}
-        found = self._rows(self.typed.condition(keys, "`", literal, _FOUND_BY_TEXT))
+        found = self._rows(self.typed.condition(keys, literal, _FOUND_BY_TEXT))
         return {row_key: value for row_key, value in found.items() if row_key in row_keys}
 
     def scan(self, start: int | None) -> dict[RowKey, str]:  # noqa: ARG002  it has no windows

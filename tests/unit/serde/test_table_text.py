@@ -14,9 +14,8 @@ from kaspr_delta.serde.table_text import TableText, column_type, hashable
 JSON = TableText(Serializers("json", "json"))
 RAW = TableText(Serializers("raw", "raw"))
 
-SCALARS = st.booleans() | st.integers() | st.text(st.characters(exclude_categories=["Cs"]))
 KEYS: st.SearchStrategy[Any] = st.recursive(
-    SCALARS,
+    st.booleans() | st.integers() | st.text(st.characters(exclude_categories=["Cs"])),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc"), inner, max_size=3),
     max_leaves=8,
 )
@@ -31,12 +30,7 @@ def test_a_key_read_from_a_table_finds_its_row_again(key: Any) -> None:
     text = JSON.key(key)
     assert JSON.key(JSON.key_object(text)) == text
     assert JSON.key(JSON.event_key(text)) == text
-
-
-@given(KEYS)
-def test_every_key_read_can_be_a_dictionary_key(key: Any) -> None:
-    read = JSON.key_object(JSON.key(key))
-    assert {read: 1}[JSON.key_object(JSON.key(key))] == 1
+    assert {JSON.key_object(text): 1}[JSON.key_object(text)] == 1
 
 
 @given(st.binary())
