@@ -112,18 +112,17 @@ class JoinMachine(RuleBasedStateMachine):
 
     # -- changes through the package ----------------------------------------------------------------------------------
 
-    @step(row=ROWS, pick=PICKS)
-    def insert(self, row: tuple[str, str], pick: int) -> None:
+    @step(row=ROWS, pick=PICKS, again=SELDOM)
+    def insert(self, row: tuple[str, str], pick: int, again: bool) -> None:
+        """Insert a key, or one that was deleted ``again``."""
         side, value = row
-        self._put(side, {self._choose(pick, [key for key in KEYS if key not in self.sides[side]]): value})
+        absent = sorted(self.deleted[side]) if again else [key for key in KEYS if key not in self.sides[side]]
+        self._put(side, {self._choose(pick, absent): value})
 
-    @step(side=SIDES, pick=PICKS)
-    def update(self, side: str, pick: int) -> None:
-        self._put(side, {(key := self._existing_key(side, pick)): self._value_with(side, key, n=len(self.steps) + 10)})
-
-    @step(side=SIDES, pick=PICKS)
-    def write_the_same_value(self, side: str, pick: int) -> None:
-        self._put(side, {(key := self._existing_key(side, pick)): self._value_with(side, key)})
+    @step(side=SIDES, pick=PICKS, same=SELDOM)
+    def update(self, side: str, pick: int, same: bool) -> None:
+        key = self._existing_key(side, pick)
+        self._put(side, {key: self._value_with(side, key, **({} if same else {"n": len(self.steps) + 10}))})
 
     @step(pick=PICKS, other=PICKS | st.none())
     def point_elsewhere_or_nowhere(self, pick: int, other: int | None) -> None:
@@ -133,11 +132,6 @@ class JoinMachine(RuleBasedStateMachine):
     @step(side=SIDES, pick=PICKS)
     def delete(self, side: str, pick: int) -> None:
         self._put(side, {self._existing_key(side, pick): None})
-
-    @step(row=ROWS, pick=PICKS)
-    def insert_a_deleted_key(self, row: tuple[str, str], pick: int) -> None:
-        side, value = row
-        self._put(side, {self._choose(pick, sorted(self.deleted[side])): value})
 
     @step(rows=side_with(lambda values: st.lists(st.none() | values, min_size=2, max_size=4)), pick=PICKS)
     def change_one_key_again_and_again(self, rows: tuple[str, list[str | None]], pick: int) -> None:

@@ -377,16 +377,20 @@ TEXT_VALUES = [
 ]
 
 
-@examples(2, 30)
-def test_all_readers_read_rows_with_json_alike(tables: Tables, most: int) -> None:
-    values = [value for value in TEXT_VALUES if value != "no JSON"]
-    for_all(most, partial(tables.assert_read_alike, "texts"), stored(STORED, TEXT_KEYS, values))
+RAW_STORED = pa.schema([("key", pa.binary()), ("value", pa.binary()), STORED.field("timestamp")])
 
 
+@pytest.mark.parametrize(
+    ("table", "rows"),
+    [
+        ("texts", stored(STORED, TEXT_KEYS, [value for value in TEXT_VALUES if value != "no JSON"])),
+        ("bytes", stored(RAW_STORED, LONG_BYTES, LONG_BYTES)),
+    ],
+    ids=["JSON", "bytes"],
+)
 @examples(2, 30)
-def test_all_readers_read_rows_with_bytes_alike(tables: Tables, most: int) -> None:
-    raw = pa.schema([("key", pa.binary()), ("value", pa.binary()), STORED.field("timestamp")])
-    for_all(most, partial(tables.assert_read_alike, "bytes"), stored(raw, LONG_BYTES, LONG_BYTES))
+def test_all_readers_read_rows_alike(tables: Tables, table: str, rows: st.SearchStrategy[pa.Table], most: int) -> None:
+    for_all(most, partial(tables.assert_read_alike, table), rows)
 
 
 @examples(2, 30)
@@ -460,8 +464,7 @@ def test_spark_and_python_give_bytes_the_same_text_and_partition(tables: Tables,
     live, spark = tables.live("bytes"), tables.app.spark
 
     def check(values: list[bytes]) -> None:
-        schema = pa.schema([("key", pa.binary()), ("value", pa.binary()), STORED.field("timestamp")])
-        rows = pa.Table.from_pylist([{"key": value, "value": value} for value in values], schema)
+        rows = pa.Table.from_pylist([{"key": value, "value": value} for value in values], RAW_STORED)
         for session in SESSIONS:
             with with_settings(spark, session):
                 spelled = frame_of(spark, rows).select(live.key, live.value, F.col("key").alias("raw"))

@@ -1,4 +1,4 @@
-"""The base of all joins: a channel, which is the log, and dead letters."""
+"""The base of all joins: the log is a channel."""
 
 from __future__ import annotations
 
