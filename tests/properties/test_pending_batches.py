@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
+from kaspr_delta.engine.batch import folding
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.decision import Folded, LoggedBatch
 from kaspr_delta.engine.batch.folding import Folding
-from kaspr_delta.engine.batch.progress import BatchReport, Progress
+from kaspr_delta.engine.batch.progress import BatchReport, record_progress
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
 from kaspr_delta.storage.layout import state_ref
 from kaspr_delta.storage.limits import Limits, Size
@@ -31,6 +32,8 @@ from tests.properties.shown import JOINS, MANIFESTS, TABLES, JoinReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from kaspr_delta.storage.tables import Tables
 
 _ROOT = Path(__file__).parents[2]
 
@@ -125,14 +128,13 @@ def main(manifests: str, warehouse: str, seed: str, moment: str) -> None:
         if moment == "before":
             die()
         monkeypatch.setattr(ForeignKeyJoin, "fold_subscriptions", die)
-        recorded = Progress.record
 
-        def record(progress: Progress, spark: SparkSession, batch: BatchId, report: BatchReport) -> None:
-            if not progress.resource.endswith(state_ref("")):
+        def record(delta: Tables, spark: SparkSession, resource: str, batch: BatchId, report: BatchReport) -> None:
+            if not resource.endswith(state_ref("")):
                 die()
-            recorded(progress, spark, batch, report)
+            record_progress(delta, spark, resource, batch, report)
 
-        monkeypatch.setattr(Progress, "record", record)
+        monkeypatch.setattr(folding, "record_progress", record)
 
 
 def die(*_: object, **__: object) -> None:

@@ -18,9 +18,9 @@ import pytest
 from benchmarks.data import Size
 from benchmarks.spark_work import SparkWork
 from benchmarks.warehouses import Orders, Running
+from kaspr_delta.engine.batch import folding
 from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.engine.batch.log import Log
-from kaspr_delta.engine.batch.progress import Progress
 from tests.connect import ON_CONNECT
 from tests.folders import delta_rs
 
@@ -47,9 +47,9 @@ class Steps:
         self.begun: dict[str, int] = {}
         self._note(patched, Log, "append", "commit")
         self._note(patched, Folding, "fold", "fold")
-        self._note(patched, Progress, "record", "progress")
+        self._note(patched, folding, "record_progress", "progress")
 
-    def _note(self, patched: pytest.MonkeyPatch, where: type, method: str, step: str) -> None:
+    def _note(self, patched: pytest.MonkeyPatch, where: Any, method: str, step: str) -> None:
         called: Callable[..., Any] = getattr(where, method)
 
         def noted(*arguments: Any, **named: Any) -> Any:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
+from kaspr_delta.engine.batch import folding
 from kaspr_delta.engine.batch.folding import Folding
-from kaspr_delta.engine.batch.progress import Progress
 from kaspr_delta.storage.layout import DEAD_LETTERS
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from tests.folders import delta_rs
@@ -93,9 +93,9 @@ def test_a_rebuild_leaves_one_letter_per_failing_row_and_letters_of_records(app:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [(Folding, "fold"), (Progress, "record")])
+@pytest.mark.parametrize("step", [(Folding, "fold"), (folding, "record_progress")])
 def test_the_next_run_finishes_a_rebuild_that_died_around_writing_its_letters(
-    app: Application, monkeypatch: pytest.MonkeyPatch, step: tuple[type, str]
+    app: Application, monkeypatch: pytest.MonkeyPatch, step: tuple[Any, str]
 ) -> None:
     def lost_power(*_: Any, **__: Any) -> None:
         raise InterruptedError

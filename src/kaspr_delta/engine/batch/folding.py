@@ -15,7 +15,7 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.counters import BatchTiming, counter, failed_natively
 from kaspr_delta.engine.batch.decision import Folded
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
-from kaspr_delta.engine.batch.progress import BatchReport, Progress
+from kaspr_delta.engine.batch.progress import BatchReport, record_progress
 from kaspr_delta.engine.batch.resource import Resource, cost_of
 from kaspr_delta.engine.batch.topic_commit import appended
 from kaspr_delta.engine.rows.local_rows import LocalRows, last_of_each_key
@@ -79,7 +79,7 @@ class DeferredState:
         self._record(spark, upto, replace(_NOTHING, seconds=time.monotonic() - began, counts=counts))
 
     def _record(self, spark: SparkSession, upto: BatchId, report: BatchReport = _NOTHING) -> None:
-        Progress(self.delta, state_ref(str(self.resource.ref))).record(spark, upto, report)
+        record_progress(self.delta, spark, state_ref(str(self.resource.ref)), upto, report)
         self._recorded = upto
 
 
@@ -230,7 +230,7 @@ class Folding:
                     }
                 ),
             )
-            Progress(self.delta, str(self.resource.ref)).record(spark, one.id, report)
+            record_progress(self.delta, spark, str(self.resource.ref), one.id, report)
             reports.append(report)
         self.deferred.note_folded(spark, last.id, with_state=with_state)
         return reports

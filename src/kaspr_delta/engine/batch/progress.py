@@ -32,17 +32,10 @@ class BatchReport:
     counts: str = "{}"
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The progress of one resource, or of its state (``storage.layout.state_ref``)."""
-
-    delta: Tables
-    resource: str
-
-    def record(self, spark: SparkSession, batch: BatchId, report: BatchReport) -> None:
-        """Append the report of a batch: from now on it counts as folded."""
-        row = (self.resource, batch.checkpoint, batch.number, *astuple(report), datetime.now(timezone.utc))
-        self.delta.append(spark, arrow_rows(PROGRESS, [row]), PROGRESS)
+def record_progress(delta: Tables, spark: SparkSession, resource: str, batch: BatchId, report: BatchReport) -> None:
+    """Append the report of a batch of a resource, or of its state (``storage.layout.state_ref``): it is folded."""
+    row = (resource, batch.checkpoint, batch.number, *astuple(report), datetime.now(timezone.utc))
+    delta.append(spark, arrow_rows(PROGRESS, [row]), PROGRESS)
 
 
 def folded_batches(delta: Tables, spark: SparkSession) -> dict[str, dict[str, int]]:

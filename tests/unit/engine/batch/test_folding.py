@@ -14,7 +14,6 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.decision import Folded, LoggedBatch
 from kaspr_delta.engine.batch.folding import Committed, Folding, newest_states
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
-from kaspr_delta.engine.batch.progress import Progress
 from kaspr_delta.engine.batch.resource import Fold
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
@@ -115,9 +114,9 @@ class Runs:
 def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runs:
     found = Runs(Clock(), tmp_path)
 
-    def record(progress: Progress, _: object, batch: BatchId, __: object) -> None:
-        found.done.setdefault(progress.resource, {})[batch.checkpoint] = batch.number
-        if progress.resource == "join/j":
+    def record(_: object, __: object, resource: str, batch: BatchId, ___: object) -> None:
+        found.done.setdefault(resource, {})[batch.checkpoint] = batch.number
+        if resource == "join/j":
             found.reported.append(batch.number)
 
     def between(_: Log, __: object, after: BatchId, upto: BatchId) -> Any:
@@ -125,7 +124,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runs:
 
     monkeypatch.setattr(folding, "time", found.clock)
     monkeypatch.setattr(folding, "plan_for", lambda *_, **__: None)
-    monkeypatch.setattr(Progress, "record", record)
+    monkeypatch.setattr(folding, "record_progress", record)
     monkeypatch.setattr(Log, "between", between)
     return found
 
