@@ -13,7 +13,7 @@ from kaspr_delta.engine import retention
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.engine.batch.recovery import Recovery
-from kaspr_delta.engine.batch.stream_run import StreamRun
+from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.runtime import runner
 from tests.continuous import running, wait_until
 from tests.folders import folder_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STEPS: dict[str, tuple[Any, str, Callable[[Any], str]]] = {
     "make": (runner, "run_of", str),
     "recover": (Recovery, "recover", lambda recovery: str(recovery.runner.resource.ref)),
-    "start": (StreamRun, "start", lambda stream: str(stream.runner.resource.ref)),
+    "start": (ResourceRun, "start", lambda stream: str(stream.runner.resource.ref)),
     "decide": (BatchRunner, "_decide", lambda batch: str(batch.resource.ref)),
     "commit": (BatchRunner, "_commit", lambda batch: str(batch.resource.ref)),
     "fold": (Folding, "fold", lambda folding: str(folding.resource.ref)),

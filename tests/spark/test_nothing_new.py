@@ -9,7 +9,7 @@ import pytest
 
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.engine.batch.batch import BatchRunner
-from kaspr_delta.engine.batch.stream_run import StreamRun
+from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.storage.limits import Limits
 from tests.manifests import manifests_of
 
@@ -52,14 +52,14 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The resources whose streams were started."""
     names: list[str] = []
 
-    def noting(run: StreamRun, spark: SparkSession, every: int | None) -> StreamingQuery | None:
+    def noting(run: ResourceRun, spark: SparkSession, every: int | None) -> StreamingQuery | None:
         stream = start(run, spark, every)
         if stream is not None:
             names.append(str(run.runner.resource.ref))
         return stream
 
-    start = StreamRun.start
-    monkeypatch.setattr(StreamRun, "start", noting)
+    start = ResourceRun.start
+    monkeypatch.setattr(ResourceRun, "start", noting)
     return names
 
 

@@ -16,7 +16,7 @@ from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import checkpoints_of
 from kaspr_delta.engine.batch.recovery import Recovery
 from kaspr_delta.engine.batch.resource import Resource
-from kaspr_delta.engine.batch.stream_run import ResourceRun, StreamRun
+from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.engine.binding.export import Export
 from kaspr_delta.engine.binding.ingest import Ingest
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
@@ -196,7 +196,7 @@ def run_of(delta: Tables, plan: Plan, ref: ResourceRef) -> ResourceRun:
     own = open_tables(delta.namespace, delta.limits)  # so that its statistics are those of this resource alone
     runner = BatchRunner(own, _resource(own, plan, ref))
     recovery = Recovery(runner)
-    return ResourceRun(runner, recovery, StreamRun(runner, recovery))
+    return ResourceRun(runner, recovery)
 
 
 def _resource(delta: Tables, plan: Plan, ref: ResourceRef) -> Resource[Any]:

@@ -86,7 +86,7 @@ class Streams:
                 raise
             # A filled gap has emitted rows outside the stream: a loop that the resource is part of is not quiet.
             return max(1, self.await_processed(ref, stop))
-        self.runs[ref].stream.finish(self.spark)
+        self.runs[ref].finish(self.spark)
         # Spark Connect reports no sum over all sources.
         progress = self.queries[ref].recentProgress
         return sum(int(source["numInputRows"]) for batch in progress for source in batch["sources"])
@@ -172,11 +172,11 @@ class Streams:
         """Start the query, with retries: a busy Spark Connect server waits only ten seconds for a stream's worker."""
         for _ in range(_MORE_ATTEMPTS):
             try:
-                return self.runs[ref].stream.start(self.spark, self.every)
+                return self.runs[ref].start(self.spark, self.every)
             except PySparkException as error:
                 if _NO_WORKER not in str(error):
                     raise
-        return self.runs[ref].stream.start(self.spark, self.every)
+        return self.runs[ref].start(self.spark, self.every)
 
     def note_failures(self) -> None:
         """Note the errors of queries that stopped, unless noted before."""

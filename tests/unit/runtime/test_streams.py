@@ -33,7 +33,7 @@ def streams(*, fills: bool) -> Streams:
     """The streams of one resource, which has nothing to read after its gap is filled."""
     run = SimpleNamespace(
         recovery=SimpleNamespace(fill_gap=lambda *_: fills),
-        stream=SimpleNamespace(start=lambda *_: None),
+        start=lambda *_: None,
         resource=SimpleNamespace(fills_gaps=True),
     )
     runs: Any = {JOIN: run}

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -23,8 +23,8 @@ from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinishe
 
 
 @dataclass
-class StreamRun:
-    """The streams of a resource, one after another."""
+class ResourceRun:
+    """The runs of a resource: its streams, one after another. ``runner`` runs their batches."""
 
     runner: BatchRunner
     recovery: Recovery
@@ -32,6 +32,10 @@ class StreamRun:
     _versions_at_start: Mapping[str, int] = field(default_factory=dict, init=False)
     # Of the stream that ended last: its first batch, and the versions at its start.
     _last_stream: tuple[BatchId, Mapping[str, int]] | None = field(default=None, init=False)
+
+    @property
+    def resource(self) -> Resource[Any]:
+        return self.runner.resource
 
     def start(self, spark: SparkSession, every: int | None) -> StreamingQuery | None:
         """Start the stream: until all present rows are processed, or, ``every`` so many milliseconds, until stopped.
@@ -58,7 +62,7 @@ class StreamRun:
         unread = self._unread(spark)
         if not unread.positions:  # a run that died had read all news
             return None
-        stream = runner.resource.source(spark, unread)
+        stream = self.resource.source(spark, unread)
         remove_unfinished(self._checkpoint)
         runner.shipped = not runs_here(spark)
         writer = stream.writeStream.foreachBatch(runner.run)
@@ -80,17 +84,17 @@ class StreamRun:
     @property
     def _start(self) -> Start:
         if self.runner.log.end.start is None:
-            msg = f"{self.runner.resource.ref} was not recovered"
+            msg = f"{self.resource.ref} was not recovered"
             raise RuntimeError(msg)
         return self.runner.log.end.start
 
     def _sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
-        sources = self.runner.resource.sources(spark)
+        sources = self.resource.sources(spark)
         return {name: source for name, source in sources.items() if name in self._start.positions}
 
     @property
     def _checkpoint(self) -> Path:
-        return checkpoints_of(self.runner.delta, self.runner.resource.ref) / self.runner.log.end.start_batch.name
+        return checkpoints_of(self.runner.delta, self.resource.ref) / self.runner.log.end.start_batch.name
 
     def _has_read_all(self, spark: SparkSession) -> bool:
         """Whether all current versions of the tables were read, by a stream of this run or by an earlier one.
@@ -143,19 +147,7 @@ class StreamRun:
     def _continue(self, spark: SparkSession, positions: Mapping[str, int]) -> None:
         """Begin a new stream at these positions, or where batches have read more: commits that came as it started."""
         before, log = self._checkpoint, self.runner.log
-        reached = self.runner.resource.reached(log.end.metadata.state)
+        reached = self.resource.reached(log.end.metadata.state)
         positions = {source: max(at, reached.get(source, at)) for source, at in positions.items()}
         log.begin_stream(spark, replace(self._start, positions=positions))
         shutil.rmtree(before, ignore_errors=True)  # not needed any more: a kill before this line leaves only garbage
-
-
-class ResourceRun(NamedTuple):
-    """The runner of a resource's batches, its recovery, and its stream. They share the resource's log."""
-
-    runner: BatchRunner
-    recovery: Recovery
-    stream: StreamRun
-
-    @property
-    def resource(self) -> Resource[Any]:
-        return self.runner.resource

@@ -150,14 +150,6 @@ class Joined(NamedTuple):
     timestamp: int
 
 
-class Changes(NamedTuple):
-    """The changes of the buffer: new rows, rows that are no longer pending, and ids of rows that left."""
-
-    added: list[Buffered]
-    changed: list[Buffered]
-    removed: list[str]
-
-
 class Times(NamedTuple):
     """The state of a join besides its buffer: plain numbers, times in milliseconds.
 
@@ -224,18 +216,17 @@ class WindowJoin:
         time: int | None = getattr(self.times, side)
         return None if time is None else self.window.forgotten(time)
 
-    def changes(self) -> Changes:
+    def changes(self) -> tuple[list[Buffered], list[Buffered], list[str]]:
+        """The changes of the buffer: new rows, rows that are no longer pending, and ids of rows that left."""
         pending = self._pending.ids()
         rows = [
             replace(row, pending=False) if row.pending and row.id not in pending else row
             for row in self._taken.values()
         ]
         stay = {row.id: row for row in rows if row.pending or self._is_stored(row)}
-        return Changes(
-            [row for row in stay.values() if row.id not in self._before],
-            [row for row in stay.values() if row != self._before.get(row.id, row)],
-            [row_id for row_id in self._before if row_id not in stay],
-        )
+        added = [row for row in stay.values() if row.id not in self._before]
+        changed = [row for row in stay.values() if row != self._before.get(row.id, row)]
+        return added, changed, [row_id for row_id in self._before if row_id not in stay]
 
     def _may_be_unmatched(self, side: Side) -> bool:
         return self.type == "outer" or (self.type == "left" and side == "left")
