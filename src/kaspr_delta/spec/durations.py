@@ -23,11 +23,9 @@ def milliseconds(duration: str) -> int:
     """
     match = _GRAMMAR.match(duration)
     if match is None:
-        message = f"'{duration}' is not a duration"
-        raise ValueError(message)
+        raise ValueError(f"'{duration}' is not a duration")
     if len(match[1]) > _MOST_DIGITS:
-        message = f"'{duration}' has more than {_MOST_DIGITS} digits"
-        raise ValueError(message)
+        raise ValueError(f"'{duration}' has more than {_MOST_DIGITS} digits")
     return int(match[1]) * _MILLISECONDS[match[2]]
 
 

@@ -177,5 +177,4 @@ def _required(hint: str, written: Mapping[str, Any], *instead: str) -> Problem:
     # An empty field counts as absent, but the problem is reported at its location.
     at = next((name for name in instead if name in written), instead[0])
     state = "is empty" if at in written else "is missing"
-    message = f"required field '{at}' {state} in spec"
-    return Problem(message, hint, (at,), absent=tuple((name,) for name in instead))
+    return Problem(f"required field '{at}' {state} in spec", hint, (at,), absent=tuple((name,) for name in instead))

@@ -49,8 +49,8 @@ def _plain(schema: Schema) -> Schema:
     """A generated schema without repetitions, in which an optional field may stand without a value."""
     required = schema.get("required", ())
     properties = {
-        name: field if name in required else _or_nothing(field)
-        for name, field in ((name, _field(field)) for name, field in schema.get("properties", {}).items())
+        name: _field(field) if name in required else _or_nothing(_field(field))
+        for name, field in schema.get("properties", {}).items()
     }
     return {
         **{name: value for name, value in schema.items() if name != "title"},

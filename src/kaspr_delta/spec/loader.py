@@ -191,8 +191,7 @@ def _load_document(lines: list[str], file: str, first_line: int, allowance: Allo
     try:
         manifest = MANIFEST.validate_python(document.data)
     except ValidationError as error:
-        errors = error.errors(include_url=False)
-        findings.extend(manifest_findings(errors, document.data, document.positions))
+        findings.extend(manifest_findings(error.errors(include_url=False), document.data, document.positions))
     if document.data.get("kind") != "KasprApp":
         findings.extend(snippet_findings(document))
     if manifest is None or has_errors(findings):

@@ -34,8 +34,7 @@ class Request(Spec):
             yield Problem(f"the braces of the path '{self.path}' do not match", "a parameter is {name}", ("path",))
         for match in PARAMETER.finditer(self.path):
             if (broken := expression_problem(match[2] or "")) is not None:
-                hint = "such as {year:[0-9]{4}}"
-                yield Problem(f"'{match[2]}' is no regular expression: {broken}", hint, ("path",))
+                yield Problem(f"'{match[2]}' is no regular expression: {broken}", "such as {year:[0-9]{4}}", ("path",))
         for name in dict.fromkeys(names):
             if not (name.isascii() and name.isidentifier()):
                 hint = "letters, digits and '_', such as {user_id}"

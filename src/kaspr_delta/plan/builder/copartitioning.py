@@ -100,8 +100,7 @@ class Copartitioning:
         if keys[0] != keys[1]:
             message = f"join '{join.name}' looks up {keys[0]} keys of '{left.side.name}' (at {left.spelled})"
             message += f" in '{right.side.name}' (at {right.spelled}), which has {keys[1]} keys"
-            hint = "they will not be found; give both the same keySerializer"
-            self.report.warning(left.at, message, hint)
+            self.report.warning(left.at, message, "they will not be found; give both the same keySerializer")
 
 
 def _reasons(left: _Spread, right: _Spread) -> Iterator[str]:

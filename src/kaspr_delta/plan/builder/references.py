@@ -100,8 +100,7 @@ class References:
                 self.wait(user.ref, f"{kind} '{name}' has errors")
                 return
         self.wait(user.ref, f"{kinds[0]} '{name}' is not there")
-        message = f"{user.ref.kind} '{user.name}' waits: its {role} '{name}' is not there"
-        self.report.warning(location, message, hint)
+        self.report.warning(location, f"{user.ref.kind} '{user.name}' waits: its {role} '{name}' is not there", hint)
 
     def _near(self, name: str, results: Iterable[str]) -> str:
         if near := suggestion(name, [*self.application.tables, *results]):

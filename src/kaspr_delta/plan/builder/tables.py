@@ -118,6 +118,5 @@ def _rows(table: Declared[TableSpec], name: str, references: References) -> str 
     if origin is not None and origin.spec.window:
         window = origin.key_at("window")
         message = f"table '{name}' has windows (at {window}): its rows have no key of their own to make a table from"
-        hint = f"make '{table.name}' from the source of '{name}'"
-        references.report.error(table.at("from", "table"), message, hint)
+        references.report.error(table.at("from", "table"), message, f"make '{table.name}' from the source of '{name}'")
     return name
