@@ -1,8 +1,8 @@
 """The base classes of the models of manifests.
 
-Each mapping has one class, and each field is declared once. Names are in camelCase as in Kaspr, unknown names are
-refused, values are frozen. :meth:`Spec.problems` checks rules between fields: all broken rules are reported at once,
-each with its location.
+Each mapping has one class, and each field is declared once. A field without a description is accepted without effect.
+Names are in camelCase as in Kaspr, unknown names are refused, values are frozen. :meth:`Spec.problems` checks rules
+between fields: all broken rules are reported at once, each with its location.
 """
 
 from __future__ import annotations

@@ -167,9 +167,8 @@ def _types_of_stream_and_table(written: Mapping[str, Any], fields: Collection[st
             yield Problem(message, "write `type: left`", ("type",), ("rightExtractor",))
     elif written.get("type") == "outer":
         message = "a stream and a table are joined inner or left: 'type: outer' excludes 'leftStream' (at {other})"
-        yield Problem(
-            message, "write `type: left`: a table's changes alone put nothing out", ("type",), ("leftStream",)
-        )
+        hint = "write `type: left`: a table's changes alone put nothing out"
+        yield Problem(message, hint, ("type",), ("leftStream",))
 
 
 def _required(hint: str, written: Mapping[str, Any], *instead: str) -> Problem:

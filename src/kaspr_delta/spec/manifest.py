@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, get_args
 
 from pydantic import Field, TypeAdapter
 
@@ -19,7 +19,5 @@ Manifest: TypeAlias = KasprApp | KasprTable | KasprJoin | KasprAgent | KasprWebV
 MANIFEST: TypeAdapter[Manifest] = TypeAdapter(Annotated[Manifest, Field(discriminator="kind")])
 """Makes a manifest from plain data: the only place where manifests are validated."""
 
-KINDS: dict[str, type[Resource]] = {
-    kind.__name__: kind for kind in (KasprApp, KasprTable, KasprJoin, KasprAgent, KasprWebView, KasprTask)
-}
+KINDS: dict[str, type[Resource]] = {kind.__name__: kind for kind in get_args(Manifest)}
 """The models of all kinds, by the name under ``kind``."""

@@ -15,7 +15,6 @@ from kaspr_delta.spec.ddl import Column, columns_of
 _NAMES = re.compile(r"(left|right)(\.(`([^`]|``)+`|[^.`][^.]*))+", re.DOTALL)
 # Columns that a result has in addition to the author's.
 _OWN = {"key", "_pair"}
-_EXAMPLE = "for example `columns: {order: left.order_id, price: right.price}`"
 
 
 class Select(Spec):
@@ -34,7 +33,8 @@ class Select(Spec):
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
         ways = ("columns", "python")
         yield from one_of(written, ways, "a result is selected in one way")
-        yield from at_least_one(written, ways, "'select' needs 'columns' or 'python'", _EXAMPLE)
+        hint = "for example `columns: {order: left.order_id, price: right.price}`"
+        yield from at_least_one(written, ways, "'select' needs 'columns' or 'python'", hint)
         if written.get("python") is not None and written.get("schema") is None:
             hint = "for example `schema: order_id STRING, total DOUBLE`"
             yield Problem("'python' does not tell types: 'schema' is missing", hint, ("python",), absent=(("schema",),))
@@ -52,9 +52,8 @@ class Select(Spec):
         try:
             declared = self.declared
         except ValueError as error:
-            yield Problem(
-                f"'schema' cannot be read: {error}", "for example `schema: id STRING, price DOUBLE`", ("schema",)
-            )
+            hint = "for example `schema: id STRING, price DOUBLE`"
+            yield Problem(f"'schema' cannot be read: {error}", hint, ("schema",))
             return
         for message, hint in column_problems(declared, written=True):
             yield Problem(message, hint, ("schema",))

@@ -54,9 +54,8 @@ def typed_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
     if "schema" in given:
         for field in _OF_OTHERS:
             if field in given:
-                yield Problem(
-                    f"'schema' (at {{other}}) excludes '{field}'", "remove one of the two", (field,), ("schema",)
-                )
+                message = f"'schema' (at {{other}}) excludes '{field}'"
+                yield Problem(message, "remove one of the two", (field,), ("schema",))
         if "key" not in given:
             hint = "name the column, or a list of columns, that tells one row from another"
             yield Problem("'schema' needs 'key'", hint, ("schema",), absent=(("key",),))
@@ -95,9 +94,8 @@ class HoppingWindow(Spec):
 
     def problems(self) -> Iterator[Problem]:
         if milliseconds(self.step) > milliseconds(self.size):
-            yield Problem(
-                f"step {self.step} is longer than size {self.size}", "events in between would have no window", ("step",)
-            )
+            message = f"step {self.step} is longer than size {self.size}"
+            yield Problem(message, "events in between would have no window", ("step",))
 
 
 # In upper or lower case, as in Kaspr; editors offer the first alternative.

@@ -124,9 +124,8 @@ class SendTarget(TopicDeclaration):
             hint = "remove one of the two"
             yield Problem("a topic has a 'name' or a 'nameSelector', not both", hint, ("nameSelector",))
         if self.name is None and self.name_selector is None:
-            yield Problem(
-                "a topic to send to needs a 'name' or a 'nameSelector'", "for example `name: enriched-orders`"
-            )
+            hint = "for example `name: enriched-orders`"
+            yield Problem("a topic to send to needs a 'name' or a 'nameSelector'", hint)
         yield from topic_name_problems(self.name, "name")
 
 

@@ -69,11 +69,10 @@ class Response(Spec):
     headers_selector: ResponseSelector | None = optional("functions that give the headers")
 
     def problems(self) -> Iterator[Problem]:
+        hint = "remove one of the two"
         if self.status_code is not None and self.status_code_selector:
-            hint = "remove one of the two"
             yield Problem("'statusCode' and 'statusCodeSelector' exclude each other", hint, ("statusCodeSelector",))
         if self.headers is not None and self.headers_selector:
-            hint = "remove one of the two"
             yield Problem("'headers' and 'headersSelector' exclude each other", hint, ("headersSelector",))
 
 

@@ -91,8 +91,7 @@ def refuse_clashes(claimed: Iterable[Claim], report: Report) -> None:
         # If the tables of two resources clash, their views clash too: report it once.
         elif first.owner != claim.owner and (first.location, claim.location) not in reported:
             reported.add((first.location, claim.location))
-            message = (
-                f"{claim.owner} and {first.owner} at {first.location} would share the Delta name '{claim.delta_name}'"
-            )
+            both = f"{claim.owner} and {first.owner} at {first.location}"
+            message = f"{both} would share the Delta name '{claim.delta_name}'"
             hint = "rename one of them; in Delta names, capitals become small and signs become '_'"
             report.error(claim.location, message, hint)

@@ -7,24 +7,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import networkx as nx
 
+from kaspr_delta.plan.definition import resources as plans
 from kaspr_delta.plan.definition.application import Edge, Stage
 from kaspr_delta.plan.definition.joins import AggregationPlan, JoinPlan, StreamPlan, TableTableJoinPlan
-from kaspr_delta.plan.definition.resources import (
-    AgentPlan,
-    ChannelInput,
-    ResourceRef,
-    TablePlan,
-    TopicInput,
-    may_write,
-    sends_of,
-)
 
 
 def data_flow(
     joins: Collection[JoinPlan],
     aggregations: Iterable[AggregationPlan],
-    agents: Iterable[AgentPlan],
-    tables: Mapping[str, TablePlan],
+    agents: Iterable[plans.AgentPlan],
+    tables: Mapping[str, plans.TablePlan],
     changelogs: Mapping[str, str],
 ) -> tuple[Edge, ...]:
     """The edges of the data flow, sorted. Topics whose names a function computes are missing: only its run tells them.
@@ -37,7 +29,7 @@ def data_flow(
     def feeder(read: StreamPlan | str) -> str:
         if isinstance(read, str):
             return f"join/{read}" if read in results else f"table/{read}"
-        return f"join/{read.input.join}" if isinstance(read.input, ChannelInput) else _node(read.name, changelogs)
+        return f"join/{read.input.join}" if isinstance(read.input, plans.ChannelInput) else _node(read.name, changelogs)
 
     edges: set[Edge] = set()
     for join in joins:
@@ -45,12 +37,14 @@ def data_flow(
     made = {aggregation.name: feeder(aggregation.origin) for aggregation in aggregations}
     edges |= {Edge(origin, f"table/{table}") for table, origin in made.items()}
     for agent in agents:
-        written = {table for table in agent.tables if table not in made and may_write(agent, table, tables.get(table))}
+        written = {
+            table for table in agent.tables if table not in made and plans.may_write(agent, table, tables.get(table))
+        }
         edges |= set(_edges_of_agent(agent, written, changelogs))
     return tuple(sorted(edges, key=lambda edge: (edge.source, edge.target)))
 
 
-def stages(resources: Iterable[ResourceRef], edges: Iterable[Edge]) -> tuple[Stage, ...]:
+def stages(resources: Iterable[plans.ResourceRef], edges: Iterable[Edge]) -> tuple[Stage, ...]:
     """The resources in stages: each needs only earlier ones to be quiet. Each loop is a stage of its own."""
     by_label = {str(resource): resource for resource in resources}
     graph = _graph(edges)
@@ -70,7 +64,7 @@ def stages(resources: Iterable[ResourceRef], edges: Iterable[Edge]) -> tuple[Sta
     return tuple(stage for number in sorted(runs_at) for stage in _side_by_side(runs_at[number]))
 
 
-def groups(agents: Collection[AgentPlan]) -> tuple[tuple[ResourceRef, ...], ...]:
+def groups(agents: Collection[plans.AgentPlan]) -> tuple[tuple[plans.ResourceRef, ...], ...]:
     """Groups of agents that share tables, directly or through other agents. Each group and all groups are sorted."""
     graph: nx.Graph[str] = nx.Graph()
     refs = {str(agent.ref): agent.ref for agent in agents}
@@ -90,16 +84,16 @@ def definition_cycles(edges: Iterable[Edge]) -> tuple[tuple[str, ...], ...]:
     return tuple(sorted(_from_the_first(circle) for circle in nx.simple_cycles(_graph(defined))))
 
 
-def _edges_of_agent(agent: AgentPlan, written: Collection[str], changelogs: Mapping[str, str]) -> Iterator[Edge]:
+def _edges_of_agent(agent: plans.AgentPlan, written: Collection[str], changelogs: Mapping[str, str]) -> Iterator[Edge]:
     ref = str(agent.ref)
-    if isinstance(agent.input, TopicInput):
+    if isinstance(agent.input, plans.TopicInput):
         for topic in agent.input.topics:
             yield Edge(_node(topic, changelogs), ref)
     else:
         yield Edge(f"join/{agent.input.join}", ref)
     for table in agent.tables:
         yield Edge(ref, f"table/{table}") if table in written else Edge(f"table/{table}", ref)
-    for topic in filter(None, (send.topic for send in sends_of(agent))):
+    for topic in filter(None, (send.topic for send in plans.sends_of(agent))):
         yield Edge(ref, _node(topic, changelogs))
 
 

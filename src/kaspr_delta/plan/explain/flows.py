@@ -7,18 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kaspr_delta.plan.definition import resources as plans
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.resources import (
-    AgentPlan,
-    ChannelInput,
-    ResourceRef,
-    TaskPlan,
-    sends_of,
-    uses_of,
-)
 
 
-def flows(plan: Plan, ref: ResourceRef) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def flows(plan: Plan, ref: plans.ResourceRef) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The reads of a resource, and its writes.
 
     A write is one ``(perhaps)`` if the source of the functions does not tell whether they write the table.
@@ -35,12 +28,12 @@ def flows(plan: Plan, ref: ResourceRef) -> tuple[tuple[str, ...], tuple[str, ...
     return read, ("its rows",) if join is None else (f"channel/{join.channel}",)
 
 
-def _flows_of(pipeline: AgentPlan | TaskPlan, plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _flows_of(pipeline: plans.AgentPlan | plans.TaskPlan, plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
     read = list(_inputs(pipeline, plan))
-    sends = (send.topic for send in sends_of(pipeline))
+    sends = (send.topic for send in plans.sends_of(pipeline))
     written = ["topic by function" if topic is None else _topic(topic, plan) for topic in sends]
     for table in pipeline.tables:
-        uses = uses_of(pipeline, table, plan.table(table))
+        uses = plans.uses_of(pipeline, table, plan.table(table))
         if "reads" in uses or not uses:
             read.append(f"table/{table}")
         if "writes" in uses:
@@ -50,10 +43,10 @@ def _flows_of(pipeline: AgentPlan | TaskPlan, plan: Plan) -> tuple[tuple[str, ..
     return tuple(dict.fromkeys(read)), tuple(dict.fromkeys(written))
 
 
-def _inputs(pipeline: AgentPlan | TaskPlan, plan: Plan) -> Iterator[str]:
-    if isinstance(pipeline, TaskPlan):
+def _inputs(pipeline: plans.AgentPlan | plans.TaskPlan, plan: Plan) -> Iterator[str]:
+    if isinstance(pipeline, plans.TaskPlan):
         return
-    if isinstance(pipeline.input, ChannelInput):
+    if isinstance(pipeline.input, plans.ChannelInput):
         yield f"join/{pipeline.input.join}"
         return
     if pipeline.input.pattern is not None:
