@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kaspr_delta import Application
+from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import tables_of
 from kaspr_delta.storage.layout import PROGRESS
+from tests.conftest import ROOT, OrderSystem
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OrderSystem = Callable[[], Application]
 ORDER: dict[str, Any] = {"order_id": "O1", "product_id": "P100", "quantity": 3}
 
 
-def test_s0_1_s0_2_s0_10_raw_orders_reach_the_enriched_topic_with_their_product(order_system: OrderSystem) -> None:
-    app = order_system()
-    app.topic("raw-products").produce([{"key": "P100", "value": {"name": "Widget", "price": 9.5}}])
-    app.topic("raw-orders").produce([{"key": "O1", "value": ORDER, "timestamp": 1_000}])
-    report = app.run()
+@dataclass
+class Shop:
+    """The order system after one run: three orders of one product came as raw records."""
 
-    assert app.table("orders").get("O1") == ORDER
-    (record,) = app.topic("enriched-orders").records()
+    open: OrderSystem
+    app: Application
+    report: RunReport
+
+
+@pytest.fixture(scope="module")
+def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    folder = tmp_path_factory.mktemp("shop")
+    open_again = partial(Application.open, ROOT / "bundles" / "order-system", warehouse=folder, spark=spark)
+    app = open_again()
+    app.topic("raw-products").produce([{"key": "P100", "value": {"name": "Widget", "price": 9.5}}])
+    orders = {"O1": ORDER, "O2": {**ORDER, "order_id": "O2", "quantity": 4}, "O3": {**ORDER, "quantity": 0}}
+    app.topic("raw-orders").produce([{"key": key, "value": value, "timestamp": 1_000} for key, value in orders.items()])
+    return Shop(open_again, app, app.run())
+
+
+def test_s0_1_s0_2_s0_10_raw_orders_reach_the_enriched_topic_with_their_product(shop: Shop) -> None:
+    assert shop.app.table("orders").get("O1") == ORDER
+    records = {record["value"]["quantity"]: record for record in shop.app.topic("enriched-orders").records()}
+    record = records[3]
     assert record["key"] == "O1"
     enriched_at = record["value"].pop("enriched_at")
     assert record["value"] == {
@@ -40,40 +57,31 @@ def test_s0_1_s0_2_s0_10_raw_orders_reach_the_enriched_topic_with_their_product(
     }
     assert enriched_at.endswith("+00:00")
     assert datetime.fromisoformat(enriched_at).utcoffset() == timedelta(0)
-    assert report.resources["join/orders-products-join"].rows_out == 1
-    assert report.dead_letters == 0
+    assert shop.report.resources["join/orders-products-join"].rows_out == len(records) == 3
+    assert shop.report.dead_letters == 0
 
 
-def test_a_restart_keeps_the_work_of_a_run_and_does_not_repeat_it(order_system: OrderSystem) -> None:
-    app = order_system()
-    app.topic("raw-products").produce([{"key": "P100", "value": {"name": "Widget", "price": 1}}])
-    app.topic("raw-orders").produce([{"key": "O1", "value": ORDER}])
-    app.run()
-    before = app.topic("enriched-orders").records()
-
-    again = order_system()
+def test_a_restart_keeps_the_work_of_a_run_and_does_not_repeat_it(shop: Shop) -> None:
+    before = shop.app.topic("enriched-orders").records()
+    again = shop.open()
     assert not again.run().resources
     assert again.topic("enriched-orders").records() == before
 
-    again.topic("raw-orders").produce([{"key": "O1", "value": None}])
+    again.topic("raw-orders").produce([{"key": "O3", "value": None}])
     again.run()
-    assert again.table("orders").to_dict() == {}
-    assert again.join("orders-products-join").to_dict() == {}
+    assert set(again.table("orders").to_dict()) == {"O1", "O2"}
+    assert set(again.join("orders-products-join").to_dict()) == {"O1", "O2"}
     assert [record["value"] for record in again.channel("orders-products-joined").records()][-1] is None
     assert again.topic("enriched-orders").records() == before
 
 
-def test_s0_12_a_join_has_the_channel_name_of_its_manifest(order_system: OrderSystem) -> None:
-    plan = order_system().plan
-    assert [(join.name, join.channel) for join in plan.joins] == [("orders-products-join", "orders-products-joined")]
+def test_s0_12_a_join_has_the_channel_name_of_its_manifest(shop: Shop) -> None:
+    joins = [(join.name, join.channel) for join in shop.app.plan.joins]
+    assert joins == [("orders-products-join", "orders-products-joined")]
 
 
-def test_joined_tables_are_typed_in_dataframes_and_variants_in_sql(order_system: OrderSystem) -> None:
-    app = order_system()
-    app.table("products").put({"P100": {"name": "Widget", "price": 9.5}})
-    app.table("orders").put({"O1": ORDER, "O2": {**ORDER, "order_id": "O2", "quantity": 4}})
-    app.run()
-
+def test_joined_tables_are_typed_in_dataframes_and_variants_in_sql(shop: Shop) -> None:
+    app = shop.app
     df = app.join("orders-products-join").df
     rows = df.where("left.quantity > 3").select("key", "left.quantity", "right.price").collect()
     assert [row.asDict() for row in rows] == [{"key": "O2", "quantity": 4, "price": 9.5}]
@@ -84,27 +92,13 @@ def test_joined_tables_are_typed_in_dataframes_and_variants_in_sql(order_system:
     assert total[0]["total"] == 9.5 * 7
     assert app.table("products").df.select("value.name").collect()[0]["name"] == "Widget"
     emitted = app.channel("orders-products-joined").df.where("kind = 'value'").select("key", "right.price").collect()
-    assert sorted(map(tuple, emitted)) == [("O1", 9.5), ("O2", 9.5)]
-    assert sorted(row[0] for row in app.topic("enriched-orders").df.select("value.total").collect()) == [28.5, 38.0]
+    assert sorted(map(tuple, emitted)) == [("O1", 9.5), ("O2", 9.5), ("O3", 9.5)]
+    assert sorted(row[0] for row in app.topic("enriched-orders").df.select("value.total").collect()) == [0, 28.5, 38.0]
 
-    app.table("orders").put({"O3": {**ORDER, "quantity": "a dozen"}})
+    app.table("orders").put({"O4": {**ORDER, "quantity": "a dozen"}})
     assert app.table("orders").df.select("value.quantity").dtypes == [("quantity", "variant")]
     quantities = app.table("orders").df.selectExpr("value.quantity::string AS quantity").collect()
-    assert {row["quantity"] for row in quantities} == {"3", "4", "a dozen"}
-
-
-def test_a_join_waits_for_its_tables_and_runs_once_they_are_applied(spark: SparkSession, tmp_path: Path) -> None:
-    bundle = Path(__file__).parents[2] / "bundles" / "order-system"
-    early = Application.open(bundle / "join.yaml", warehouse=tmp_path, spark=spark)
-    assert [str(ref) for ref, _ in early.plan.waiting] == ["join/orders-products-join"]
-    early.run()
-
-    app = Application.open(bundle / "tables.yaml", warehouse=tmp_path, spark=spark)
-    assert not app.plan.waiting
-    app.table("products").put({"P1": {"name": "Widget"}})
-    app.table("orders").put({"O1": {"product_id": "P1"}})
-    app.run()
-    assert app.join("orders-products-join").get("O1")["right"] == {"name": "Widget"}
+    assert {row["quantity"] for row in quantities} >= {"3", "4", "a dozen"}
 
 
 @pytest.mark.slow

@@ -20,36 +20,38 @@ from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.api.topic import ChangelogHandle, TopicHandle
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.storage.tables import Tables
+from tests.manifests import opened
 from tests.spark import shapes
 from tests.spark.dying import watched_writes
+from tests.spark.order_system import join_and_reader
 from tests.unity_catalog import EXTERNAL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MANIFESTS = Path(__file__).parents[2] / "bundles" / "order-system"
 JOIN = "orders-products-join"
 
 
 @pytest.fixture
-def streamed_tables(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The tables over which streams were started. Asserts that the first version of each stream exists."""
-    tables: list[str] = []
+def streamed(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """The tables over which streams were started, with the first version of each. Asserts that it exists."""
+    firsts: dict[str, int] = {}
     stream = Tables.stream
 
     def noting(delta: Tables, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
         assert first <= delta.newest(spark, table).version
-        tables.append(table)
+        firsts[table] = first
         return stream(delta, spark, table, first, limit)
 
     monkeypatch.setattr(Tables, "stream", noting)
-    return tables
+    return firsts
 
 
 @pytest.fixture
-def shop(spark: SparkSession, catalog: str) -> Callable[[], Application]:
+def shop(spark: SparkSession, catalog: str, tmp_path: Path) -> Callable[[], Application]:
     """A function that opens the order system. A second call restarts it."""
-    return lambda: Application.open(MANIFESTS, warehouse=catalog, spark=spark)
+    manifests = join_and_reader(tmp_path)
+    return lambda: Application.open(manifests, warehouse=catalog, spark=spark)
 
 
 def produce(app: Application, topic: str, **values: Any) -> None:
@@ -64,60 +66,38 @@ def prices(app: Application) -> dict[str, int]:
     return {key: pair["right"]["price"] for key, pair in app.join(JOIN).to_dict().items()}
 
 
-def test_a_run_starts_streams_only_over_tables_with_new_commits(
-    shop: Callable[[], Application], spark: SparkSession, catalog: str, streamed_tables: list[str]
+def test_a_run_starts_streams_only_over_tables_with_new_commits_after_the_last_version_that_was_read(
+    shop: Callable[[], Application], spark: SparkSession, catalog: str, streamed: dict[str, int]
 ) -> None:
+    """The files of a commit may be gone when the next commit comes a long time later."""
     app = shop()
-    produce(app, "raw-products", P1={"price": 1}, P2={"price": 2})
-    produce(app, "raw-orders", O1=order("P1"), O2=order("P2"))
+    app.table("products").put({"P1": {"price": 1}, "P2": {"price": 2}})
+    app.table("orders").put({"O1": order("P1"), "O2": order("P2")})
     app.run()
     assert prices(app) == {"O1": 1, "O2": 2}
+    channel = "channel__orders_products_joined"
+    next_versions = {table: app.delta.newest(spark, table).version + 1 for table in ("orders", "products", channel)}
     again = Application.open(warehouse=catalog, spark=spark)  # its manifests are in the catalog
     assert again.plan.application == "order-system"
-    streamed_tables.clear()
+    streamed.clear()
     assert not again.run().resources
-    assert streamed_tables == []
-    produce(again, "raw-orders", O1=order("P2", 4))
+    assert streamed == {}
+    again.table("products").put({"P1": {"price": 3}})
     again.run()
-    assert streamed_tables == ["topic__raw_orders", "orders", "channel__orders_products_joined"]
+    assert streamed == {table: next_versions[table] for table in ("products", channel)}
+    assert prices(again) == {"O1": 3, "O2": 2}
+    streamed.clear()
+    again.table("orders").put({"O1": order("P2", 4)})
+    again.run()
+    assert streamed.pop("orders") == next_versions["orders"]
+    assert set(streamed) == {channel}
     assert prices(again) == {"O1": 2, "O2": 2}
     assert again.topic("enriched-orders").records()[-1]["value"]["total"] == 8
 
 
-@pytest.mark.slow
-def test_a_stream_begins_after_the_last_version_that_was_read(
-    shop: Callable[[], Application], spark: SparkSession, streamed_tables: list[str]
-) -> None:
-    """The files of a commit may be gone when the next commit comes a long time later."""
-    app = shop()
-    produce(app, "raw-products", P1={"price": 1})
-    produce(app, "raw-orders", O1=order("P1"))
-    app.run()
-    newest = {table: app.delta.newest(spark, table).version for table in set(streamed_tables)}
-    firsts: dict[str, int] = {}
-    stream = Tables.stream
-
-    def noting(delta: Tables, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
-        firsts[table] = first
-        return stream(delta, spark, table, first, limit)
-
-    with mock.patch.object(Tables, "stream", noting):
-        produce(app, "raw-products", P1={"price": 2})
-        app.run()
-    assert prices(app) == {"O1": 2}
-    assert firsts == {table: newest[table] + 1 for table in firsts}
-    assert set(firsts) == {"topic__raw_products", "products", "channel__orders_products_joined"}
-
-
 CLICKS = """\
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata: {name: clicks}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: clicks-per-page, labels: {kaspr.io/app: clicks}}
-spec: {name: clicks-per-page, from: {topic: clicks}, count: {}}
+KasprApp/clicks: {}
+KasprTable/clicks-per-page: {name: clicks-per-page, from: {topic: clicks}, count: {}}
 """
 
 
@@ -126,9 +106,7 @@ def test_a_record_that_comes_while_a_stream_starts_is_processed_once(
     spark: SparkSession, catalog: str, tmp_path: Path
 ) -> None:
     """The stream reads the record, although its commit is newer than the versions that were noted before."""
-    manifests = tmp_path / "clicks.yaml"
-    manifests.write_text(CLICKS)
-    app = Application.open(manifests, warehouse=catalog, spark=spark)
+    app = opened(spark, tmp_path, "clicks", CLICKS, catalog)
     late = [{"page": "late"}]
     stream = Tables.stream
 
@@ -150,8 +128,8 @@ def test_a_record_that_comes_while_a_stream_starts_is_processed_once(
 @pytest.mark.skipif(EXTERNAL in os.environ, reason="the folder of an external table stays, and it is the same table")
 def test_a_replaced_table_stops_the_join_until_a_rebuild(shop: Callable[[], Application], spark: SparkSession) -> None:
     app = shop()
-    produce(app, "raw-products", P1={"price": 1})
-    produce(app, "raw-orders", O1=order("P1"))
+    app.table("products").put({"P1": {"price": 1}})
+    app.table("orders").put({"O1": order("P1")})
     app.run()
     app.delta.drop(spark, "products")
     app = shop()
@@ -185,7 +163,7 @@ def run_that_dies(app: Application, at: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
-@pytest.mark.usefixtures("streamed_tables")
+@pytest.mark.usefixtures("streamed")
 @pytest.mark.parametrize("seed", range(2))
 def test_every_shape_has_the_same_outcome_in_a_catalog_as_in_a_folder(
     spark: SparkSession, tmp_path: Path, catalog: str, seed: int

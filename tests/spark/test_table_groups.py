@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kaspr_delta import Application
-from tests.continuous import running
+from tests.continuous import running, wait_until
+from tests.manifests import opened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 AGENT = """
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata: {{name: count-{topic}, labels: {{kaspr.io/app: turns}}}}
-spec:
+KasprAgent/count-{topic}:
   input: {{topic: {{name: {topic}}}}}
   processors:
     pipeline: [count]
@@ -35,10 +32,7 @@ spec:
                 totals["all"] += 1
 """
 TOTALS = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {name: totals, labels: {kaspr.io/app: turns}}
-spec: {defaultSelector: {python: "def default(): return int"}}
+KasprTable/totals: {defaultSelector: {python: "def default(): return int"}}
 """
 TOPICS = ("left", "right")
 
@@ -46,8 +40,8 @@ TOPICS = ("left", "right")
 @pytest.fixture
 def app(spark: SparkSession, tmp_path: Path, catalog: str) -> Application:
     """An application on tables of a catalog. In a folder, locks would bind all processes of the machine."""
-    (tmp_path / "turns.yaml").write_text(TOTALS + "".join(AGENT.format(topic=topic) for topic in TOPICS))
-    return Application.open(tmp_path / "turns.yaml", warehouse=catalog, spark=spark)
+    agents = [AGENT.format(topic=topic) for topic in TOPICS]
+    return opened(spark, tmp_path, "turns", TOTALS + "".join(agents), catalog)
 
 
 def produce(app: Application, count: int) -> None:
@@ -55,24 +49,19 @@ def produce(app: Application, count: int) -> None:
         app.topic(topic).produce([{"value": number} for number in range(count)])
 
 
-@pytest.mark.slow
 def test_agents_that_share_a_table_lose_no_count(app: Application) -> None:
-    for number in range(1, 3):
-        produce(app, 20)
-        app.run()
-        assert app.table("totals").to_dict() == {"all": 40 * number}
+    produce(app, 10)
+    app.run()
+    assert has_total(app, 20)
 
 
+@pytest.mark.slow
 def test_agents_that_share_a_table_lose_no_count_in_a_continuous_run(app: Application) -> None:
     with running(app) as failures:
-        for number in range(1, 3):
+        for total in (20, 40):
             produce(app, 10)
-            wait_for(app, 20 * number, failures)
+            wait_until(partial(has_total, app, total), failures)
 
 
-def wait_for(app: Application, total: int, failures: list[Exception]) -> None:
-    deadline = time.monotonic() + 180
-    while app.table("totals").to_dict() != {"all": total}:
-        assert not failures
-        assert time.monotonic() < deadline, app.table("totals").to_dict()
-        time.sleep(0.5)
+def has_total(app: Application, total: int) -> bool:
+    return app.table("totals").to_dict() == {"all": total}
