@@ -42,7 +42,7 @@ def test_help_has_no_broken_lines_and_shows_the_warehouse_variable_and_the_appli
         broken = [line for line in help_text.splitlines() if re.fullmatch(r" \w+ *", line)]
         assert broken == []
         assert ("KASPR_DELTA_WAREHOUSE" in help_text) is (name not in OF_WORKSPACES)
-        assert ("--app" in help_text) is (name != "deploy")
+        assert ("--app" in help_text) is (name not in {"deploy", "purge"})
     assert f" {name} " in kaspr("--help").out
 
 
