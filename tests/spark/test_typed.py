@@ -159,7 +159,7 @@ def test_local_copies_and_sql_warehouses_read_tables_as_functions_do(
         known_by = [known(app.declared.known_table(name), store.columns) for store in (local, warehouse)]
         assert known_by == [app.plan.known_table(name)] * 2
         text = app.table(name).table.text
-        copy = LocalCopy(delta, app.plan.known_table(name), folder)
+        copy = LocalCopy(delta, app.plan.known_table(name))
         copy.refresh()
         for reader in (copy, warehouse.reader(app.plan.known_table(name))):
             found = reader.scan(None)

@@ -42,7 +42,7 @@ def test_runs_read_records_of_views_and_views_read_tables_of_runs(spark: SparkSe
     with Application.open(ROOT / "bundles" / "order-desk", warehouse=tmp_path / "wh", spark=spark) as app:
         delta = delta_rs(app.delta.namespace)
         outbox = Outbox(LocalStore(delta), app.plan)
-        copy = LocalCopy(delta, app.plan.known_table("desk-orders"), tmp_path)
+        copy = LocalCopy(delta, app.plan.known_table("desk-orders"))
 
         def send(*orders: tuple[str, int]) -> None:
             topics: Topics = outbox.topics()
@@ -90,7 +90,7 @@ def test_a_local_copy_reads_a_row_ten_times_faster_than_spark_and_is_fresh(spark
         )
         app.delta.append(app.spark, rows.repartition(8), "desk_orders")
         delta = delta_rs(app.delta.namespace)
-        copy, follower = LocalCopy(delta, app.plan.known_table("desk-orders"), tmp_path), Follower()
+        copy, follower = LocalCopy(delta, app.plan.known_table("desk-orders")), Follower()
         table = app.table("desk-orders")
 
         def by_copy(number: int) -> None:

@@ -1,33 +1,71 @@
-"""The SQL by which a copy reads its table, and the rows as text: of keys and values, or of typed columns."""
+"""The rows of a table as text, of keys and values or of typed columns: the SQL that reads them, and which of them count."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kaspr_delta.engine.agent.table_state import Cell
 from kaspr_delta.plan.definition.resources import TablePlan
+from kaspr_delta.plan.definition.typed_tables import TypedPlan
+from kaspr_delta.serde.row_order import ordered
+from kaspr_delta.serde.typed_text import TypedText
+from kaspr_delta.serde.typed_values import from_columns
+from kaspr_delta.spec.column_types import key_kind
+from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.native.sql_text import literal
-from kaspr_delta.web.sorted_run import Row, rank
-from kaspr_delta.web.typed_rows import TypedRows
+
+RowKey = str | Cell
+"""A key's text; in a table with windows also the start of its window."""
+
+# Key columns of these types are found by their text. If a key has no such column, all rows are read.
+FOUND_BY_TEXT = frozenset({"STRING", "CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE"})
+
+
+class Row(NamedTuple):
+    """A row: ``start`` is 0 without windows, ``at`` its timestamp in microseconds; without a value it does not count."""
+
+    key: str
+    start: int
+    at: int | None
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How an SQL engine writes names, texts and bytes. It finds key columns of the types ``found`` by their text."""
+
+    quote: str
+    literal: Callable[[str], str]
+    binary: Callable[[bytes], str]
+    found: Collection[str] = FOUND_BY_TEXT
+
+    def name(self, column: str) -> str:
+        """A column's name in quotes."""
+        return f"{self.quote}{column.replace(self.quote, 2 * self.quote)}{self.quote}"
+
+
+DATAFUSION = Dialect('"', literal, lambda value: f"X'{value.hex()}'")
 
 
 class RowTexts(Protocol):
     """The rows of a table as text."""
 
     def select(self, condition: str) -> str:
-        """A SELECT of the rows of the table ``t`` for which a condition holds."""
+        """A SELECT, for DataFusion, of the rows of the table ``t`` for which a condition holds."""
 
-    def condition(self, keys: Collection[str]) -> str:
+    def condition(self, keys: Collection[str], dialect: Dialect = DATAFUSION) -> str:
         """A condition that holds at least for the rows of some keys."""
 
     def texts(self, batch: pa.RecordBatch) -> pa.Table:
-        """A batch of that SELECT, or of the change feed, with the columns of Row. No value: the row does not count."""
+        """A batch of that SELECT, or of the change feed, with the columns of Row."""
 
     def rank(self, row: Row) -> Any:
         """The sort key of rows with one row key: the greatest counts."""
@@ -43,8 +81,10 @@ class KeysAndValues:
         windows = ', "window_start"' if self.plan.window else ""
         return f'SELECT "key", "value", "timestamp"{windows} FROM t WHERE {condition} AND "key" IS NOT NULL'  # noqa: S608
 
-    def condition(self, keys: Collection[str]) -> str:
-        return f'"key" IN ({", ".join(map(self._literal, keys))})'
+    def condition(self, keys: Collection[str], dialect: Dialect = DATAFUSION) -> str:
+        is_raw = self.plan.serializers.key == "raw"
+        texts = (dialect.binary(base64.b64decode(key)) if is_raw else dialect.literal(key) for key in keys)
+        return f"{dialect.name('key')} IN ({', '.join(texts)})"
 
     def texts(self, batch: pa.RecordBatch) -> pa.Table:
         keys, values = (self._text(batch, name) for name in ("key", "value"))
@@ -63,7 +103,7 @@ class KeysAndValues:
         return pa.table(dict(zip(Row._fields, columns, strict=True)))
 
     def rank(self, row: Row) -> Any:
-        return rank(row)
+        return row.at is not None, row.at or 0, row.value
 
     def _text(self, batch: pa.RecordBatch, column: str) -> pa.Array:
         values = batch.column(column)
@@ -72,47 +112,80 @@ class KeysAndValues:
         encoded = (None if value is None else base64.b64encode(value).decode() for value in values.to_pylist())
         return pa.array(encoded, pa.string())
 
-    def _literal(self, key: str) -> str:
-        if self.plan.serializers.key == "raw":
-            return f"X'{base64.b64decode(key).hex()}'"
-        return literal(key)
-
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class TypedRows:
     """Rows of a typed table. Columns that the table does not have yet are null; a row without a key has no value."""
 
-    typed: TypedRows
+    plan: TypedPlan
+    text: TypedText
 
     def select(self, condition: str) -> str:
         return f"SELECT * FROM t WHERE {condition}"  # noqa: S608
 
-    def condition(self, keys: Collection[str]) -> str:
-        return self.typed.condition(keys, literal)
+    def condition(self, keys: Collection[str], dialect: Dialect = DATAFUSION) -> str:
+        # Numbers stay as they are written: floating point does not keep all digits of a DECIMAL.
+        texts = [json.loads(key, parse_float=str, parse_int=str) for key in keys]
+        parsed = texts if len(self.plan.key) > 1 else [[text] for text in texts]
+        conditions = [
+            _one_of(dialect, name, of, [key[index] for key in parsed])
+            for index, (name, of) in enumerate(zip(self.plan.key, self.plan.key_types, strict=True))
+            if of.name in dialect.found
+        ]
+        return " AND ".join(conditions) or "true"
 
     def texts(self, batch: pa.RecordBatch) -> pa.Table:
         nothing = pa.nulls(batch.num_rows)
-        names = [column.name for column in self.typed.plan.columns]
+        names = [column.name for column in self.plan.columns]
         has = {name: batch.column(name) if name in batch.schema.names else nothing for name in names}
         columns = (column.to_pylist() for column in has.values())
-        found = [self.typed.key_and_value(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
-        written = batch.column(WRITTEN_AT) if WRITTEN_AT in batch.schema.names else nothing
+        rows = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+        found = [self.texts_of(from_columns(self.plan.row, row)) for row in rows]
         texts = (
             pa.array([key for key, _ in found], pa.string()),
             pa.array([0] * batch.num_rows, pa.int64()),
-            _microseconds(written),
+            _microseconds(batch.column(WRITTEN_AT) if WRITTEN_AT in batch.schema.names else nothing),
             pa.array([value for _, value in found], pa.string()),
         )
         return pa.table(dict(zip(Row._fields, texts, strict=True)))
 
+    def texts_of(self, row: Mapping[str, Any]) -> tuple[str, str | None]:
+        """Key and value as text of a row as functions see it."""
+        key = [row[name] for name in self.plan.key]
+        if any(part is None for part in key):
+            return "", None
+        return self.text.key(key if len(key) > 1 else key[0]), self.text.value(row)
+
     def rank(self, row: Row) -> Any:
-        return self.typed.rank(row)
+        """As joins compare rows: the later row, then the greater one, column by column."""
+        return row.at is not None, row.at or 0, ordered(self.plan.row, self.text.value_object(row.value or ""))
 
 
-def row_texts(plan: TablePlan) -> RowTexts:
+def row_texts(plan: TablePlan) -> KeysAndValues | TypedRows:
     """The RowTexts for the kind of a table."""
-    return Columns(TypedRows.of(plan)) if plan.typed else KeysAndValues(plan)
+    return TypedRows(plan.typed, TypedText(plan.serializers, plan.typed)) if plan.typed else KeysAndValues(plan)
+
+
+def rows_of(batch: pa.Table) -> Iterator[Row]:
+    """The rows of a table with the columns of Row."""
+    return map(Row._make, zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+def best_of(rows: Iterable[Row], rank: Callable[[Row], Any]) -> dict[tuple[str, int], str]:
+    """For each row key the value of the row that counts: the greatest."""
+    best: dict[tuple[str, int], Row] = {}
+    for row in rows:
+        if row.value is not None and (row[:2] not in best or rank(best[row[:2]]) < rank(row)):
+            best[row[:2]] = row
+    return {row_key: row.value for row_key, row in best.items() if row.value is not None}
 
 
 def _microseconds(moments: pa.Array) -> pa.Array:
     return moments.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+
+
+def _one_of(dialect: Dialect, name: str, of: Type, values: Sequence[Any]) -> str:
+    texts = sorted({value if isinstance(value, str) else json.dumps(value) for value in values})
+    # A text that is no value of the type becomes NULL, which no row equals.
+    form = "{}" if key_kind(of) == "text" else f"TRY_CAST({{}} AS {of})"
+    return f"{dialect.name(name)} IN ({', '.join(form.format(dialect.literal(text)) for text in texts)})"

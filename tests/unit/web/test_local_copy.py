@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+import sqlite3
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -16,8 +19,7 @@ from kaspr_delta.engine.agent.table_state import Cell
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.storage.layout import RESULT
 from kaspr_delta.storage.native.delta_rs import DeltaRs, Head
-from kaspr_delta.web import local_copy
-from kaspr_delta.web.local_copy import LocalCopy, State
+from kaspr_delta.web.local_copy import LocalCopy
 from tests.folders import folder_of
 from tests.unit.web.conftest import Shop, manifest, plan_of
 
@@ -31,8 +33,9 @@ def table(shop: Shop) -> TablePlan:
 
 
 @pytest.fixture
-def copy(shop: Shop, table: TablePlan, tmp_path: Path) -> LocalCopy:
-    return LocalCopy(shop.delta, table, tmp_path)
+def copy(shop: Shop, table: TablePlan) -> Iterator[LocalCopy]:
+    with contextlib.closing(LocalCopy(shop.delta, table)) as copy:
+        yield copy
 
 
 def opened(delta: DeltaRs, table: str) -> DeltaTable:
@@ -88,12 +91,12 @@ def test_a_finished_copy_is_not_older_than_earlier_queries(
     """A query shows a commit that is newer than the unfinished copy."""
     copied = LocalCopy.copied_anew
 
-    def copied_during_a_write(self: LocalCopy, head: Head) -> State:
-        state = copied(self, head)
+    def copied_during_a_write(self: LocalCopy, head: Head) -> sqlite3.Connection:
+        database = copied(self, head)
         shop.put(table, {"a": 2})
         assert content(self) == {"a": 2}
         monkeypatch.setattr(LocalCopy, "copied_anew", copied)
-        return state
+        return database
 
     monkeypatch.setattr(LocalCopy, "copied_anew", copied_during_a_write)
     shop.put(table, {"a": 1})
@@ -116,9 +119,12 @@ def test_a_table_that_was_dropped_and_made_anew_is_copied_anew(shop: Shop, table
     assert content(copy) == {"b": 2}
 
 
-def test_the_newest_row_of_a_key_counts_also_after_a_deletion(shop: Shop, table: TablePlan, copy: LocalCopy) -> None:
+def test_the_newest_row_of_a_key_counts_also_after_a_deletion(
+    shop: Shop, table: TablePlan, copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shop.put(table, {"a": 1})
     copy.refresh()
+    monkeypatch.setattr(LocalCopy, "copied_anew", None)
     shop.put(table, {"a": 2})
     copy.refresh()
     assert content(copy) == {"a": 2}
@@ -143,50 +149,40 @@ def test_rows_with_a_null_key_or_value_are_left_out(shop: Shop, copy: LocalCopy)
     assert content(copy) == {}
 
 
-def test_changes_that_do_not_fit_memory_are_kept_in_files(
+def test_random_changes_are_followed(
     shop: Shop, table: TablePlan, copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After too many such files the table is copied again."""
-    monkeypatch.setattr(local_copy, "_RUN_BYTES", 2_000)
-    monkeypatch.setattr(local_copy, "_RECENT_ROWS", 10)
-    monkeypatch.setattr(local_copy, "_MOST_CHANGES", 4)
     chance = random.Random(7)  # noqa: S311  the same every time
     model: dict[Any, Any] = {f"k{number}": number for number in range(200)}
-    for first in range(0, 200, 50):  # a file each, so that the copy has several files too
+    for first in range(0, 200, 50):
         shop.put(table, {f"k{number}": number for number in range(first, first + 50)})
     copy.refresh()
-    assert len(list(copy.folder.iterdir())) > 1
-    for step in range(30):
+    monkeypatch.setattr(LocalCopy, "copied_anew", None)
+    for step in range(10):
         keys = [f"k{chance.randrange(250)}" for _ in range(8)]
         rows = {key: None if chance.random() < 0.3 else step for key in keys}
         merge(shop.delta, rows)
         model = {key: value for key, value in {**model, **rows}.items() if value is not None}
         copy.refresh()
-        if step % 7 == 0:
-            assert content(copy) == model
         wanted = [json.dumps(f"k{number}") for number in range(250)]
         found = {json.loads(str(key)): json.loads(value) for key, value in copy.fetch(wanted).items()}
-        assert found == model
-    assert content(copy) == model
-    assert len(list(copy.folder.iterdir())) < 50
+        assert found == content(copy) == model
 
 
-def test_rows_are_found_in_all_pieces_in_which_a_file_is_read(
-    shop: Shop, table: TablePlan, copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("limit", ["many changes", "an unknown row"])
+def test_a_feed_that_cannot_be_followed_leads_to_a_new_copy(
+    shop: Shop, table: TablePlan, copy: LocalCopy, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr("kaspr_delta.web.sorted_run.BATCH_ROWS", 3)
-    shop.put(table, {f"k{number:02}": number for number in range(20)})
-    shop.put(table, {"k02": "again", "k03": "again"})
+    shop.put(table, {"a": 1, "b": 2})
     copy.refresh()
-    assert len(copy.fetch([json.dumps(f"k{number:02}") for number in range(20)])) == 20
-    assert copy.fetch(['"k02"']) == {'"k02"': '"again"'}
-    for number in range(10):
-        shop.put(table, {"many": number})
-    anew = LocalCopy(shop.delta, table, copy.folder.parent)
-    assert anew.fetch(['"many"']) == {'"many"': "9"}
-    anew.refresh()
-    assert anew.fetch(['"many"']) == {'"many"': "9"}
-    assert anew.fetch(['"a"', '"z"', '"k021"']) == {}
+    if limit == "many changes":
+        monkeypatch.setattr("kaspr_delta.web.local_copy._MANY_CHANGES", 1)
+    else:
+        assert copy._database is not None
+        copy._database.execute("DELETE FROM rows")
+    merge(shop.delta, {"a": None, "c": 3})
+    assert copy.refresh()
+    assert content(copy) == {"b": 2, "c": 3}
 
 
 def test_a_commit_with_a_deletion_vector_and_no_change_file_is_not_followed(tmp_path: Path, shop: Shop) -> None:
@@ -206,7 +202,7 @@ def test_a_commit_with_a_deletion_vector_and_no_change_file_is_not_followed(tmp_
     assert [shop.delta.followable("t", at + 1, at + 1) for at in range(5)] == [True, False, True, True, False]
 
 
-def test_rows_with_raw_keys_or_windows_are_fetched_and_scanned(shop: Shop, tmp_path: Path) -> None:
+def test_rows_with_raw_keys_or_windows_are_fetched_and_scanned(shop: Shop) -> None:
     window = "name: w\nwindow: {tumbling: {size: 1m}}"
     raw = "name: r\nkeySerializer: raw\nvalueSerializer: raw"
     shop.apply(manifest("KasprTable", "w", window), manifest("KasprTable", "r", raw))
@@ -219,7 +215,7 @@ def test_rows_with_raw_keys_or_windows_are_fetched_and_scanned(shop: Shop, tmp_p
         shop.make(plan)
         schema = pa.table(opened(shop.delta, name).to_pyarrow_table().slice(0, 0)).schema
         shop.delta.append(name, pa.Table.from_pylist([row], schema))
-        copy = LocalCopy(shop.delta, plan, tmp_path)
+        copy = LocalCopy(shop.delta, plan)
         place = Cell('"a"', int(moment.timestamp()) * 1_000) if name == "w" else "YQ=="
         expected = {place: "1" if name == "w" else "MQ=="}
         for _ in range(2):

@@ -188,7 +188,7 @@ def test_the_greatest_row_of_a_key_counts_as_in_a_join(shop: Shop, products: Tab
     schema = PRODUCTS.append(pa.field("tags", pa.list_(pa.int32())))
     rows = [{"id": 1, "name": "same", "tags": tags} for tags in ([9], [10], [10, None], None)]
     put(tmp_path / "products", [*rows, {"id": None, "name": "no key", "tags": []}], schema)
-    copy = LocalCopy(shop.delta, products, tmp_path)
+    copy = LocalCopy(shop.delta, products)
     for _ in ("asked", "copied"):
         found = {key: text_of(products).value_object(value)["tags"] for key, value in copy.scan(None).items()}
         assert found == {"1": [10, None]}
@@ -201,7 +201,7 @@ def test_changes_by_others_are_followed_without_a_new_copy(
 ) -> None:
     schema = PRODUCTS.append(pa.field("tags", pa.list_(pa.int32())))
     put(tmp_path / "products", [{"id": 1, "name": "Widget"}, {"id": 2, "name": "Lamp"}], schema)
-    copy = LocalCopy(shop.delta, products, tmp_path)
+    copy = LocalCopy(shop.delta, products)
     copy.refresh()
     monkeypatch.setattr(LocalCopy, "copied_anew", None)
     table = deltalake.DeltaTable(tmp_path / "products")
@@ -234,7 +234,7 @@ def test_a_key_of_any_type_is_found_before_and_after_the_table_is_copied(
     shop.apply(manifest("KasprTable", "t", f"source: {{table: {tmp_path / 't'}, key: [k]}}"))
     plan = known(plan_of(shop, "t"), SimpleStore(shop).columns)
     assert isinstance(plan, TablePlan)
-    copy, text = LocalCopy(shop.delta, plan, tmp_path), text_of(plan)
+    copy, text = LocalCopy(shop.delta, plan), text_of(plan)
     for _ in ("asked", "copied"):
         for n, value in enumerate(values):
             (found,) = copy.fetch([text.key(value)]).values()
@@ -251,7 +251,7 @@ def test_columns_that_the_table_does_not_have_yet_are_null(shop: Shop, tmp_path:
         [{"id": 1, "name": "Widget"}],
         PRODUCTS.append(pa.field("_timestamp", pa.timestamp("us", "UTC"))),
     )
-    copy = LocalCopy(shop.delta, plan, tmp_path)
+    copy = LocalCopy(shop.delta, plan)
     copy.refresh()
     assert text_of(plan).value_object(copy.fetch(["1"])["1"]) == {"id": 1, "name": "Widget", "later": None}
 
@@ -260,7 +260,7 @@ def test_a_column_whose_type_has_changed_is_an_error_instead_of_old_rows(
     shop: Shop, products: TablePlan, tmp_path: Path
 ) -> None:
     put(tmp_path / "products", [{"id": 1, "name": "Widget"}], PRODUCTS.append(pa.field("tags", pa.list_(pa.int32()))))
-    copy = LocalCopy(shop.delta, products, tmp_path)
+    copy = LocalCopy(shop.delta, products)
     copy.refresh()
     retyped = pa.table({"id": pa.array([1], pa.int32()), "name": pa.array([date(2024, 1, 1)])})
     deltalake.write_deltalake(str(tmp_path / "products"), retyped, mode="overwrite", schema_mode="overwrite")
