@@ -15,11 +15,11 @@ from kaspr_delta import Application
 from kaspr_delta.control.registry import Registry
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
-from kaspr_delta.web.page_source import LocalSource
+from kaspr_delta.web.access import Visitor
 from kaspr_delta.web.pages import Pages
 from kaspr_delta.web.past import LastChange, Past, Then
-from kaspr_delta.web.visitor import Visitor
-from kaspr_delta.web.warehouse_source import WarehouseSource
+from kaspr_delta.web.store import LocalStore
+from kaspr_delta.web.warehouse_store import WarehouseStore
 from tests.folders import delta_rs
 from tests.manifests import manifests_of
 from tests.sql_on_spark import SqlOnSpark
@@ -75,11 +75,11 @@ def write_versions(app: Application) -> None:
     app.sql("DELETE FROM stock WHERE item = 1")
 
 
-def sources(app: Application, spark: SparkSession) -> tuple[LocalSource, WarehouseSource]:
+def sources(app: Application, spark: SparkSession) -> tuple[LocalStore, WarehouseStore]:
     """Two sources of pages over the same tables: one reads by delta-rs, one by SQL statements."""
     client: Any = SqlOnSpark(spark)
     warehouse = SqlWarehouse(client, "w1", app.delta.namespace)
-    return LocalSource(delta_rs(app.delta.namespace)), WarehouseSource(warehouse)
+    return LocalStore(delta_rs(app.delta.namespace)), WarehouseStore(warehouse)
 
 
 def assert_equal_pasts(one: Past, other: Past, keys: Iterable[str], versions: Iterable[int]) -> tuple[LastChange, Then]:
@@ -160,7 +160,7 @@ def test_pages_of_a_catalog_need_few_and_bounded_statements(spark: SparkSession,
         write_versions(app)
         client = SqlOnSpark(spark)
         warehouse = SqlWarehouse(client, "w1", app.delta.namespace)  # type: ignore[arg-type]
-        pages = Pages(lambda _: WarehouseSource(warehouse))
+        pages = Pages(WarehouseStore(warehouse))
 
         def page(path: str, most: int, **query: str) -> str:
             client.executed_statements.clear()

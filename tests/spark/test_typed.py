@@ -147,9 +147,7 @@ def test_select_makes_the_columns_of_a_result_and_a_failure_leaves_no_row(app: A
     assert emitted["O2"]["right"] == {}  # the channel has the pair nevertheless
 
 
-def test_local_copies_and_sql_warehouses_read_tables_as_functions_do(
-    spark: SparkSession, app: Application, folder: Path
-) -> None:
+def test_local_copies_and_sql_warehouses_read_tables_as_functions_do(spark: SparkSession, app: Application) -> None:
     client: Any = SqlOnSpark(spark)
     delta = delta_rs(app.delta.namespace)
     local, warehouse = LocalStore(delta), WarehouseStore(SqlWarehouse(client, "w1", app.delta.namespace))

@@ -150,7 +150,7 @@ def test_a_sql_warehouse_sends_reads_and_registers_as_a_folder_does(spark: Spark
         found = reader.fetch(['"it\'s"', '"nothing"'])
         assert {key: json.loads(text)["item"] for key, text in found.items()} == {'"it\'s"': "it's \\ new"}
         assert reader.scan(None).keys() == found.keys()
-        assert store.count("desk_orders") == 1
+        assert store.tables.counts(["desk_orders"]) == {"desk_orders": 1}
         counted = store.done()
         assert counted.resources[str(AGENT)]["rows_in"] == 2
         assert as_metrics(counted.summed_counters) == list(app.status().metrics)

@@ -18,14 +18,13 @@ from starlette.responses import Response
 
 from kaspr_delta.plan.definition.paths import decoded
 from kaspr_delta.serde.json_lines import json_line
-from kaspr_delta.web.access import Access
+from kaspr_delta.web.access import Access, Visitor, is_from_elsewhere
 from kaspr_delta.web.answer import JSON, Answer, problem
 from kaspr_delta.web.open_api import document
 from kaspr_delta.web.pages import RETRY, Pages
 from kaspr_delta.web.request import Request
 from kaspr_delta.web.served import Route, Served
 from kaspr_delta.web.view import View
-from kaspr_delta.web.visitor import Visitor, is_from_elsewhere
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

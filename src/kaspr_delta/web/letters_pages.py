@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from kaspr_delta.control.dead_letters import DeadLetters, Letter
 from kaspr_delta.control.figures import summed_by_resource
-from kaspr_delta.web.cells import short_text
-from kaspr_delta.web.visitor import Seals, Visitor
+from kaspr_delta.web.access import Seals, Visitor
 
 # Letters on a page.
 _MOST = 200
 # Letters that one form retries.
 _AT_ONCE = 10_000
+# Characters of a value.
+_LONGEST = 300
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,21 @@ class LettersPages:
             "retry": _asking(resource=one.resource, letter=one.id) if can else "",
             "why_not": "" if can else letters.why_not(one),
         }
+
+
+def short_text(value: Any, longest: int = _LONGEST) -> str:
+    """A value as text for people; long text is cut."""
+    match value:
+        case None:
+            return ""
+        case bytes():
+            value = value.decode("utf-8", "replace")
+        case datetime():
+            value = f"{value:%Y-%m-%d %H:%M:%S}"
+        case dict() | list():
+            value = json.dumps(value, default=str)
+    text = str(value)
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def _chosen(letters: DeadLetters, query: Mapping[str, str]) -> list[Letter]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -23,15 +23,13 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.waiting import what_for
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.storage.native.readable import read_errors, reason_of
+from kaspr_delta.web.access import Visitor
 from kaspr_delta.web.answer import Answer
-from kaspr_delta.web.cells import short_text
 from kaspr_delta.web.flows import brief, flows
-from kaspr_delta.web.letters_pages import LettersPages
-from kaspr_delta.web.page_source import PageSource
+from kaspr_delta.web.letters_pages import LettersPages, short_text
 from kaspr_delta.web.picture import HEIGHT, WIDTH, picture
-from kaspr_delta.web.resource_page import ResourcePage
-from kaspr_delta.web.topic_page import TopicPage
-from kaspr_delta.web.visitor import Visitor
+from kaspr_delta.web.resource_page import ResourcePage, topic_page
+from kaspr_delta.web.store import Store
 
 RETRY = "/ui/dead-letters/retry"
 """The path to which the form that retries dead letters is sent."""
@@ -46,11 +44,10 @@ Written = tuple[str, dict[str, Any]]
 class Pages:
     """The pages of an application, below ``/ui``.
 
-    ``source_for`` returns the data source of a visitor's pages. Given ``documents`` replace the applied ones, which
-    then give only the age and the generation of each.
+    Given ``documents`` replace the applied ones, which then give only the age and the generation of each.
     """
 
-    source_for: Callable[[Visitor], PageSource]
+    store: Store
     documents: list[Document] | None = None
     _letters: LettersPages = field(default_factory=LettersPages, init=False, repr=False)
     _templates: Environment = field(init=False, repr=False)
@@ -83,24 +80,24 @@ class Pages:
 
     def _page(self, plan: Plan, parts: list[str], visitor: Visitor) -> Answer:
         found: Written | None = None
-        source = self.source_for(visitor)
-        plan = as_found(source.system, plan)
+        store = self.store.seen_by(visitor)
+        plan = as_found(store.system, plan)
         match parts:
             case []:
-                found = "overview.html", self._overview(source, plan)
+                found = "overview.html", self._overview(store, plan)
             case ["dead-letters"]:
-                found = "dead_letters.html", self._letters.all(source.letters(plan), visitor)
+                found = "dead_letters.html", self._letters.all(store.letters(plan), visitor)
             case ["dead-letters", "retry"]:
-                asked = self._letters.asked(source.letters(plan), visitor)
+                asked = self._letters.asked(store.letters(plan), visitor)
                 if asked is None:
                     return self._message(plan, visitor, 404, "There is nothing to retry: perhaps it was done already.")
                 found = "retry.html", asked
             case ["topic", name] if (topic := plan.topic(name)) is not None:
-                found = "topic.html", TopicPage(source, plan).of(topic)
+                found = "topic.html", topic_page(store, plan, topic)
             case [kind, name]:
-                ref, documents = ResourceRef(kind, name), self._documents(source)
+                ref, documents = ResourceRef(kind, name), self._documents(store)
                 if any((short_kind(one.kind), one.name) == (kind, name) for one in documents):
-                    found = "resource.html", ResourcePage(source, plan, documents).of(ref, visitor)
+                    found = "resource.html", ResourcePage(store, plan, documents).of(ref, visitor)
         if found is None:
             return self.problem(plan, visitor, 404, "There is no such page.")
         return self._answer(plan, visitor, found)
@@ -112,7 +109,7 @@ class Pages:
     def retry(self, plan: Plan, visitor: Visitor, form: Mapping[str, str]) -> tuple[Answer, dict[str, int]]:
         """The answer to the form that retries dead letters, and how many records were put on which topic."""
         try:
-            target, sent = self._letters.retry(self.source_for(visitor).letters(plan), visitor, form)
+            target, sent = self._letters.retry(self.store.seen_by(visitor).letters(plan), visitor, form)
         except PermissionError as error:
             return self._message(plan, visitor, 403, str(error)), {}
         return Answer(303, (("location", f"{visitor.root}/{target}"),), b""), sent
@@ -131,11 +128,11 @@ class Pages:
         ]
         return Answer.of(status, headers, text, "text/html")
 
-    def _overview(self, source: PageSource, plan: Plan) -> dict[str, Any]:
+    def _overview(self, store: Store, plan: Plan) -> dict[str, Any]:
         drawn = picture(plan)
         with ThreadPoolExecutor() as at_once:
-            documents = at_once.submit(self._documents, source)
-            figures = source.figures(plan, tables_with_rows(plan))
+            documents = at_once.submit(self._documents, store)
+            figures = store.figures(plan, tables_with_rows(plan))
         everything = {str(one.ref): one for one in resource_statuses(documents.result(), plan, figures)}
         labels = {*everything, *(box.label for box in drawn.boxes)}
         return {
@@ -148,8 +145,8 @@ class Pages:
             "resources": [one for one in everything.values() if one.ref.kind != "app"],
         }
 
-    def _documents(self, source: PageSource) -> list[Document]:
-        applied = Registry(source.system).documents()
+    def _documents(self, store: Store) -> list[Document]:
+        applied = Registry(store.system).documents()
         if self.documents is None:
             return applied
         known = {one.id: one for one in applied}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
@@ -43,7 +44,7 @@ class Query(Mapping[str, str]):
 
 
 @dataclass(eq=False)
-class Request(MutableMapping[str, Any]):
+class Request(UserDict[str, Any]):
     """A request. As a mapping it holds the parameters of the path, and the values that functions put into it.
 
     ``user`` is named by a trusted proxy, such as Databricks Apps; None without one.
@@ -56,10 +57,9 @@ class Request(MutableMapping[str, Any]):
     match_info: dict[str, str]
     body: bytes = field(repr=False)
     user: str | None = None
-    _own: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._own.update(self.match_info)
+        super().__init__(self.match_info)
 
     @property
     def query(self) -> Query:
@@ -85,18 +85,3 @@ class Request(MutableMapping[str, Any]):
         except SerializationError as error:
             msg = f"the body is {error}" if self.body else "the body is empty, and JSON was expected"
             raise BadBodyError(msg) from None
-
-    def __getitem__(self, name: str) -> Any:
-        return self._own[name]
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self._own[name] = value
-
-    def __delitem__(self, name: str) -> None:
-        del self._own[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._own)
-
-    def __len__(self) -> int:
-        return len(self._own)

@@ -1,4 +1,4 @@
-"""The page of one resource: its status, its batches, its last change, and its rows now and at older versions."""
+"""The pages of one resource: its status, its batches, its last change, its rows now and then; and of one topic."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from kaspr_delta.control.registry import Document
 from kaspr_delta.control.resource_status import events_of, kept_in, resource_statuses
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
-from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.resources import ResourceRef, TopicPlan
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.storage.layout import EVENTS, PROGRESS
 from kaspr_delta.storage.native.readable import readable
-from kaspr_delta.web.page_source import PageSource
+from kaspr_delta.web.access import Visitor
 from kaspr_delta.web.past import Past
-from kaspr_delta.web.visitor import Visitor
+from kaspr_delta.web.picture import edges_of
+from kaspr_delta.web.store import Store
 
+# Records on the page of a topic.
+_RECORDS = 20
 # Batches in the chart.
 _BATCHES = 40
 # Events on a page: the newest.
@@ -32,7 +35,7 @@ _NO_ROWS = {"last": None, "then": None, "versions": range(0), "key": "", "asks_k
 class ResourcePage:
     """The values for the template of a resource."""
 
-    source: PageSource
+    store: Store
     plan: Plan
     documents: list[Document]
 
@@ -40,10 +43,10 @@ class ResourcePage:
         """The values for a resource that has a document."""
         past = self._past(ref)
         with ThreadPoolExecutor() as at_once:  # each may be a statement of a second
-            counting = at_once.submit(self.source.figures, self.plan, {past.table} if past else (), {ref})
+            counting = at_once.submit(self.store.figures, self.plan, {past.table} if past else (), {ref})
             rows = at_once.submit(readable, f"the rows of {ref}", partial(_rows, past, visitor))
             happening = at_once.submit(readable, "events", partial(self._events, ref))
-            batches = batches_of(self.source, ref)
+            batches = _batches_of(self.store, ref)
         figures, events, found = counting.result(), happening.result(), rows.result()
         (one,) = resource_statuses(self.documents, self.plan, figures, ref)
         return {
@@ -63,21 +66,44 @@ class ResourcePage:
             return None
         table = self.plan.table(ref.name) if ref.kind == "table" else None
         if table is not None and table.typed is not None:
-            return Past(self.source.tables, keeps, table.typed.key, is_typed=True)
+            return Past(self.store.tables, keeps, table.typed.key, is_typed=True)
         join = self.plan.join(ref.name) if ref.kind == "join" else None
         selects = isinstance(join, TableTableJoinPlan) and join.select is not None
-        return Past(self.source.tables, keeps, is_typed=selects)
+        return Past(self.store.tables, keeps, is_typed=selects)
 
     def _events(self, ref: ResourceRef) -> list[Event]:
         """The events of all resources of this kind and name, the oldest first."""
         named = {"kind": kind_called(ref.kind), "name": ref.name}
-        return sorted(Event(**row) for row in self.source.tables.newest(EVENTS, ("at",), _EVENTS, named))
+        return sorted(Event(**row) for row in self.store.tables.newest(EVENTS, ("at",), _EVENTS, named))
 
 
-def batches_of(source: PageSource, ref: ResourceRef) -> list[dict[str, Any]] | str:
+def topic_page(store: Store, plan: Plan, topic: TopicPlan) -> dict[str, Any]:
+    """The values for the template of a topic: its records, its binding, and the resources that it connects."""
+    table, ref, label = topic.delta_name, topic.ref, str(topic.ref)
+    with ThreadPoolExecutor() as at_once:
+        counting = at_once.submit(store.figures, plan, {table}, {ref})
+        reading = at_once.submit(
+            readable, f"'{table}'", lambda: store.tables.newest(table, ("timestamp", "seq"), _RECORDS)
+        )
+        batches = _batches_of(store, ref)
+    figures, edges = counting.result(), edges_of(plan)
+    return {
+        "title": label,
+        "topic": topic,
+        "rows": figures.rows(table),
+        "lag": figures.lag(ref),
+        "letters": figures.letters_of(label),
+        "feeders": sorted({edge.source for edge in edges if edge.target == label}),
+        "readers": sorted({edge.target for edge in edges if edge.source == label}),
+        "newest": reading.result(),
+        "batches": batches,
+    }
+
+
+def _batches_of(store: Store, ref: ResourceRef) -> list[dict[str, Any]] | str:
     """The last batches of a resource, the oldest first; the reason if they cannot be read."""
     order, where = ("checkpoint", "batch"), {"resource": str(ref)}
-    found = readable("batches", lambda: source.tables.newest(PROGRESS, order, _BATCHES, where))
+    found = readable("batches", lambda: store.tables.newest(PROGRESS, order, _BATCHES, where))
     return found if isinstance(found, str) else found[::-1]
 
 

@@ -1,4 +1,4 @@
-"""The rows of a table as text, of keys and values or of typed columns: the SQL that reads them, and which of them count."""
+"""The rows of a table as text, of keys and values or of typed columns: their SQL, and which of them count."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FOUND_BY_TEXT = frozenset({"STRING", "CHAR", "VARCHAR", "TINYINT", "SMALLINT", "
 
 
 class Row(NamedTuple):
-    """A row: ``start`` is 0 without windows, ``at`` its timestamp in microseconds; without a value it does not count."""
+    """A row. ``start`` is 0 without windows, ``at`` its time in microseconds; without a value it does not count."""
 
     key: str
     start: int

@@ -6,28 +6,51 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from kaspr_delta.control.registry import Document, Registry, manifests
-from kaspr_delta.control.source_tables import as_found
+from kaspr_delta.control.source_tables import as_found, known
 from kaspr_delta.control.totals import Totals
 from kaspr_delta.engine.streams.event import App
 from kaspr_delta.errors import NotFoundError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.paths import Path
-from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan, WebViewPlan
 from kaspr_delta.plan.definition.waiting import in_words, without_waiting
 from kaspr_delta.runtime.report import Status
 from kaspr_delta.spec.webview import KasprWebView
 from kaspr_delta.storage.native.readable import readable
-from kaspr_delta.web.known_tables import KnownTables
 from kaspr_delta.web.metrics import Metrics
 from kaspr_delta.web.outbox import Outbox
 from kaspr_delta.web.store import Store
 from kaspr_delta.web.view import View
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTables:
+    """Tables by name, and for each table that cannot be read the reason."""
+
+    tables: dict[str, TablePlan]
+    reasons: dict[str, str]
+
+    @classmethod
+    def of(cls, store: Store, plan: Plan) -> KnownTables:
+        """The tables that the views of an application read, with their current columns."""
+        tables, reasons = dict[str, TablePlan](), dict[str, str]()
+        for name in sorted({table for view in plan.web_views for table in view.tables}):
+            found = known(plan.known_table(name), store.columns)
+            if isinstance(found, str):
+                reasons[name] = found
+            else:
+                tables[name] = found
+        return cls(tables, reasons)
+
+    def reason_to_wait(self, view: WebViewPlan) -> str | None:
+        """Why a view cannot answer; None if it can."""
+        waiting = [f"table/{table} waits: {self.reasons[table]}" for table in view.tables if table in self.reasons]
+        return "; ".join(waiting) or None
 
 
 @dataclass(frozen=True)
@@ -97,9 +120,9 @@ class Served:
 
     def key_counts(self) -> dict[str, int]:
         """How many rows each table has. Foreign tables are left out, and tables that cannot be read."""
-        tables = (table for table in self.site.plan.tables if not table.is_foreign)
-        counts = {one.name: readable(str(one.ref), partial(self.store.count, one.delta_name)) for one in tables}
-        return {name: count for name, count in counts.items() if not isinstance(count, str)}
+        tables = {one.delta_name: one.name for one in self.site.plan.tables if not one.is_foreign}
+        counts = self.store.tables.counts(tables)
+        return {name: count for table, name in tables.items() if isinstance(count := counts.get(table), int)}
 
     def _follow(self) -> None:
         while not self._stop.wait(self.store.look):

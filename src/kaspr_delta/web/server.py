@@ -48,7 +48,6 @@ def web_application(  # noqa: PLR0913  most are options of `serve`
     try:
         from kaspr_delta.web.access import Access
         from kaspr_delta.web.asgi import WebApplication
-        from kaspr_delta.web.page_source import LocalSource
         from kaspr_delta.web.pages import Pages
         from kaspr_delta.web.served import Served
         from kaspr_delta.web.store import LocalStore
@@ -58,22 +57,21 @@ def web_application(  # noqa: PLR0913  most are options of `serve`
     access = Access(token, behind_proxy)
     local = folder_tables(namespace)
     if local is not None:
-        store, source = LocalStore(local), LocalSource(local)
-        return WebApplication(Served(store, namespace.name, documents), access, Pages(lambda _: source))
+        store = LocalStore(local)
+        return WebApplication(Served(store, namespace.name, documents), access, Pages(store))
     if not sql_warehouse:
         msg = f"the tables of {namespace.schema} are not on this machine: name a SQL warehouse with --sql-warehouse"
         raise UsageError(msg)
     from databricks.sdk import WorkspaceClient
 
     from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
-    from kaspr_delta.web.warehouse_source import WarehouseSources, client_of_visitor
-    from kaspr_delta.web.warehouse_store import WarehouseStore
+    from kaspr_delta.web.warehouse_store import WarehouseStore, client_of_visitor
 
     warehouse = SqlWarehouse(WorkspaceClient(), sql_warehouse, namespace)
     # A proxy other than that of Databricks Apps may send a token that is not for this workspace.
     as_visitor = client_of_visitor(warehouse.client.config.host) if APP_PORT_VARIABLE in os.environ else None
-    pages = Pages(WarehouseSources(warehouse, as_visitor), documents)
-    return WebApplication(Served(WarehouseStore(warehouse), app, documents), access, pages)
+    over = WarehouseStore(warehouse, as_visitor)
+    return WebApplication(Served(over, app, documents), access, Pages(over, documents))
 
 
 def listener_at(address: Address) -> socket.socket:

@@ -1,15 +1,18 @@
-"""The storage of the web side: tables read by key, topics to append to, and the system tables."""
+"""The storage of the web side: tables read by key, topics to append to, and the data of pages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from kaspr_delta.control.dead_letters import DeadLetters
+from kaspr_delta.control.figures import Figures
 from kaspr_delta.control.rebuilds import rebuilds_in
+from kaspr_delta.control.retry import LocalDeadLetters
 from kaspr_delta.control.source_tables import columns_in_folder
 from kaspr_delta.control.totals import LocalTotals, Totals
 from kaspr_delta.plan.definition.application import Plan
@@ -17,8 +20,11 @@ from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.spec.ddl import Column
 from kaspr_delta.storage.layout import TOPIC
 from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.page_reads import PageReads
 from kaspr_delta.storage.system_tables import SystemTables
+from kaspr_delta.web.access import Visitor
 from kaspr_delta.web.local_copy import Follower, LocalCopy
 
 
@@ -32,6 +38,10 @@ class Store(Protocol):
     @property
     def system(self) -> SystemTables:
         """The tables whose names start with ``_kaspr``."""
+
+    @property
+    def tables(self) -> PageReads:
+        """The reads of Delta tables for pages."""
 
     @property
     def ready(self) -> bool:
@@ -49,14 +59,23 @@ class Store(Protocol):
     def append(self, topic: str, records: pa.Table) -> None:
         """Append records to the Delta table of a topic in one commit; the table is made if it does not exist."""
 
-    def count(self, table: str) -> int:
-        """How many rows a Delta table has."""
-
     def done(self) -> Totals:
         """The totals of resources."""
 
     def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:
         """The resources of a plan that need a rebuild, with the reasons, as far as they are known."""
+
+    def letters(self, plan: Plan) -> DeadLetters:
+        """The dead letters."""
+
+    def figures(self, plan: Plan, tables: Collection[str], refs: Collection[ResourceRef] | None = None) -> Figures:
+        """The numbers of an application: the rows of these tables, and, where known, the lag of these resources.
+
+        Without ``refs`` the lag of all resources and the counters are included.
+        """
+
+    def seen_by(self, visitor: Visitor) -> Store:
+        """The store with the permissions of a visitor of pages."""
 
     def close(self) -> None:
         """Release threads and files, if there are any."""
@@ -69,6 +88,7 @@ class LocalStore:
     delta: DeltaRs
     look: float = 0.5
     system: SystemTables = field(init=False)
+    tables: PageReads = field(init=False)
     _totals: LocalTotals = field(init=False)
     _copies: dict[Any, LocalCopy] = field(default_factory=dict, init=False)
     _follower: Follower = field(default_factory=Follower, init=False)
@@ -76,6 +96,7 @@ class LocalStore:
 
     def __post_init__(self) -> None:
         self.system = NativeSystemTables(self.delta)
+        self.tables = NativePageReads(self.delta)
         self._totals = LocalTotals(self.delta)
 
     @property
@@ -104,14 +125,20 @@ class LocalStore:
         self.delta.ensure(topic, TOPIC)
         self.delta.append(topic, records)
 
-    def count(self, table: str) -> int:
-        return self.delta.count(table)
-
     def done(self) -> Totals:
         return self._totals.read()
 
     def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:
         return rebuilds_in(plan, self.delta.rows)
+
+    def letters(self, plan: Plan) -> LocalDeadLetters:
+        return LocalDeadLetters.of(self.delta, plan)
+
+    def figures(self, plan: Plan, tables: Collection[str], refs: Collection[ResourceRef] | None = None) -> Figures:
+        return Figures.of(self.delta, plan, tables, refs)
+
+    def seen_by(self, visitor: Visitor) -> LocalStore:  # noqa: ARG002  all are the user of the server
+        return self
 
     def close(self) -> None:
         self._follower.close()

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kaspr_delta.control.totals import Totals, totals_by_spark
+from kaspr_delta.control.dead_letters import DeadLetters
+from kaspr_delta.control.figures import Figures, summed_by_resource
+from kaspr_delta.control.totals import Totals, counters_by_resource, sums_by_resource, totals_by_spark, with_letters
 from kaspr_delta.engine.agent.table_state import Cell
+from kaspr_delta.engine.batch.counters import as_metrics
 from kaspr_delta.engine.streams.effect import RECORD
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
 from kaspr_delta.storage.layout import TOPIC, WRITTEN_AT
+from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.spark.sql_text import literal
 from kaspr_delta.storage.warehouse.json_rows import json_of, struct_of
+from kaspr_delta.storage.warehouse.page_reads import WarehousePageReads
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, WarehouseSystemTables, binary
+from kaspr_delta.web.access import Visitor
 from kaspr_delta.web.row_texts import FOUND_BY_TEXT, Dialect, Row, RowKey, TypedRows, best_of, row_texts
+
+if TYPE_CHECKING:
+    from databricks.sdk import WorkspaceClient
 
 # delta-rs does not find DECIMAL keys by text: it skips files by statistics in floating point.
 _SPARK = Dialect("`", literal, binary, FOUND_BY_TEXT | {"DECIMAL"})
+_PROGRESS_READ = "the progress of resources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +90,22 @@ class WarehouseReader:
 
 @dataclass
 class WarehouseStore:
-    """The tables of one application in Unity Catalog."""
+    """The tables of one application in Unity Catalog. Lags are not known.
+
+    Pages are read with the permissions of a visitor who has a token and for whom ``client_of`` makes a client. The
+    client is not kept after the answer.
+    """
 
     warehouse: SqlWarehouse
+    client_of: Callable[[str], WorkspaceClient] | None = None
     # Seconds. Every look at the registry wakes the warehouse.
     look: float = 15.0
     system: WarehouseSystemTables = field(init=False)
+    tables: WarehousePageReads = field(init=False)
 
     def __post_init__(self) -> None:
         self.system = WarehouseSystemTables(self.warehouse)
+        self.tables = WarehousePageReads(self.warehouse)
 
     @property
     def ready(self) -> bool:
@@ -111,15 +131,40 @@ class WarehouseStore:
         columns = [records[name].to_pylist() for name in RECORD]
         self.warehouse.insert(topic, TOPIC.columns, list(zip(*columns, strict=True)))
 
-    def count(self, table: str) -> int:
-        ((count,),) = self.warehouse.rows(f"SELECT count(*) FROM {self.warehouse.identifier(table)}")  # noqa: S608
-        return int(count or 0)
-
     def done(self) -> Totals:
         return totals_by_spark(self.system.query)
 
     def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:  # noqa: ARG002  a statement for each log: too slow
         return {}
 
+    def letters(self, plan: Plan) -> DeadLetters:
+        return DeadLetters(self.tables, plan)
+
+    def figures(self, plan: Plan, tables: Collection[str], refs: Collection[ResourceRef] | None = None) -> Figures:
+        query = self.system.query
+        with ThreadPoolExecutor() as at_once:
+            counting = at_once.submit(self.tables.counts, tables)
+            adding = at_once.submit(readable, _PROGRESS_READ, partial(sums_by_resource, query))
+            failed = at_once.submit(readable, "the dead letters", self.letters(plan).counts)
+            counted = readable(_PROGRESS_READ, partial(counters_by_resource, query)) if refs is None else {}
+        letters, sums = failed.result(), adding.result()
+        now = {} if isinstance(letters, str) else summed_by_resource(letters)
+        done = sums if isinstance(sums, str) else with_letters(sums, now)
+        counters = {} if isinstance(counted, str) else counted
+        metrics = {name: as_metrics(counts) for name, counts in counters.items()}
+        return Figures(counting.result(), done, letters, metrics)
+
+    def seen_by(self, visitor: Visitor) -> WarehouseStore:
+        if self.client_of is None or not visitor.token:
+            return self
+        return WarehouseStore(replace(self.warehouse, client=self.client_of(visitor.token)))
+
     def close(self) -> None:
         """Nothing to release."""
+
+
+def client_of_visitor(host: str) -> Callable[[str], WorkspaceClient]:
+    """A function that makes a workspace client for a visitor's token, whatever credentials the environment has."""
+    from databricks.sdk import WorkspaceClient
+
+    return lambda token: WorkspaceClient(host=host, token=token, auth_type="pat")

@@ -28,10 +28,10 @@ from kaspr_delta.storage.layout import DEAD_LETTERS
 from kaspr_delta.storage.namespace import UnityNamespace
 from kaspr_delta.storage.warehouse.page_reads import WarehousePageReads
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
+from kaspr_delta.web.access import Visitor
 from kaspr_delta.web.past import Past
 from kaspr_delta.web.server import web_application
-from kaspr_delta.web.visitor import Visitor
-from kaspr_delta.web.warehouse_source import client_of_visitor
+from kaspr_delta.web.warehouse_store import client_of_visitor
 from tests.serving import served_by_uvicorn
 from tests.unit.web.conftest import manifest, view
 
@@ -112,7 +112,7 @@ def visitors(monkeypatch: pytest.MonkeyPatch) -> dict[str, Workspace]:
         return known[token]
 
     monkeypatch.setenv("DATABRICKS_APP_PORT", "8000")
-    monkeypatch.setattr("kaspr_delta.web.warehouse_source.client_of_visitor", lambda _: client)
+    monkeypatch.setattr("kaspr_delta.web.warehouse_store.client_of_visitor", lambda _: client)
     return known
 
 

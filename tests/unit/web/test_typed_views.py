@@ -243,7 +243,7 @@ def test_a_key_of_any_type_is_found_before_and_after_the_table_is_copied(
         copy.refresh()
 
 
-def test_columns_that_the_table_does_not_have_yet_are_null(shop: Shop, tmp_path: Path) -> None:
+def test_columns_that_the_table_does_not_have_yet_are_null(shop: Shop) -> None:
     shop.apply(manifest("KasprTable", "t", "schema: 'id INT, name STRING, later DECIMAL(3, 1)'\nkey: id"))
     plan = plan_of(shop, "t")
     put(
