@@ -23,7 +23,7 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.tables import Tables
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
-from kaspr_delta.web.local_copy import Follower, LocalCopy
+from kaspr_delta.web.local_copy import LocalCopy
 from kaspr_delta.web.outbox import Outbox
 from kaspr_delta.web.store import LocalStore
 from kaspr_delta.web.warehouse_store import WarehouseStore
@@ -90,7 +90,7 @@ def test_a_local_copy_reads_a_row_ten_times_faster_than_spark_and_is_fresh(spark
         )
         app.delta.append(app.spark, rows.repartition(8), "desk_orders")
         delta = delta_rs(app.delta.namespace)
-        copy, follower = LocalCopy(delta, app.plan.known_table("desk-orders")), Follower()
+        copy = LocalCopy(delta, app.plan.known_table("desk-orders"))
         table = app.table("desk-orders")
 
         def by_copy(number: int) -> None:
@@ -110,7 +110,7 @@ def test_a_local_copy_reads_a_row_ten_times_faster_than_spark_and_is_fresh(spark
             f" from the copy {copied * 1e6:.0f} us (copied in {copying:.1f} s)"
         )
         assert copied * 10 <= through_spark
-        follower.follow(copy)
+        copy.follow()
         try:
             for number in range(3):
                 table.put({"O7": {"quantity": -number}})
@@ -119,7 +119,7 @@ def test_a_local_copy_reads_a_row_ten_times_faster_than_spark_and_is_fresh(spark
                     assert time.monotonic() - committed < 1.0
                     time.sleep(0.01)
         finally:
-            follower.close()
+            copy.close()
 
 
 def median_seconds(read: Callable[[int], None], times: int) -> float:

@@ -30,13 +30,9 @@ class Flow:
         return "" if self.rows is None else brief(self.rows)
 
     @property
-    def _when(self) -> str:
-        return "now" if self.now else "so far"
-
-    @property
     def counted(self) -> str:
         """The rows in full, with ``now`` or ``so far``."""
-        return "" if self.rows is None else f"{self.rows:,} {self._when}"
+        return "" if self.rows is None else f"{self.rows:,} {'now' if self.now else 'so far'}"
 
     @property
     def below(self) -> tuple[str, ...]:
@@ -49,7 +45,7 @@ class Flow:
     @property
     def words(self) -> str:
         """All numbers in words, as the title of the line."""
-        parts = [] if self.rows is None else [f"{self.rows:,} rows or records {self._when}"]
+        parts = [self.counted.replace(" ", " rows or records ", 1)] if self.counted else []
         parts += [] if self.lag is None else [f"{self.lag:,} still to be read"]
         parts += [f"{self.letters:,} dead letters"] if self.letters else []
         return ", ".join(parts)

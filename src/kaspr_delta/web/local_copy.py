@@ -12,7 +12,6 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +25,8 @@ from kaspr_delta.web.row_texts import Row, RowKey, best_of, row_texts, rows_of
 _log = logging.getLogger(__name__)
 # With more changes than this in one read of the feed the table is copied again.
 _MANY_CHANGES = 200_000
+# Seconds between two looks at a table.
+_PAUSE = 0.1
 # At most so many seconds until the next try if a table cannot be copied, for example on a full disk.
 _LONGEST_PAUSE = 60.0
 # Keys in one query.
@@ -42,7 +43,7 @@ _SCAN = "SELECT * FROM rows WHERE ?1 IS NULL OR start = ?1"
 
 
 class LocalCopy:
-    """The current rows of a table that others write. One thread calls ``refresh``, any thread may read.
+    """The current rows of a table that others write. ``refresh`` is called by one thread, any thread may read.
 
     Before the first refresh each read is a query.
     """
@@ -58,9 +59,20 @@ class LocalCopy:
         self._database: sqlite3.Connection | None = None
         # Of the database: so that a read sees the rows of one commit.
         self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def follow(self) -> None:
+        """Refresh the copy in a thread until ``close``."""
+        name = f"copy of {self.plan.name}"
+        self._thread = threading.Thread(target=self._keep_fresh, name=name, daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
-        """Remove the copy. Reads are queries again."""
+        """Stop following, and remove the copy. Reads are queries again."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
         self._replace(None, None)
 
     # -- reading: a TableReader -----------------------------------------------------------------------------------
@@ -109,12 +121,12 @@ class LocalCopy:
         changed = False
         while (head := self.delta.head(self.plan.state, self._head)) != self._head:
             if head is None:
-                self.close()
+                self._replace(None, None)
                 return False
             try:
                 self._bring_to(head)
             except SerializationError:  # a column has another type by now: an old answer would be worse than none
-                self.close()
+                self._replace(None, None)
                 raise
             changed = True
             if self.ready:
@@ -122,6 +134,16 @@ class LocalCopy:
             # Reads were queries: they may have shown commits that came during the copy.
         self.ready = self._head is not None
         return changed
+
+    def _keep_fresh(self) -> None:
+        pause = _PAUSE
+        while not self._stop.wait(pause):
+            try:
+                self.refresh()
+                pause = _PAUSE
+            except Exception:  # noqa: BLE001  a table may be dropped or made anew at any time: try again later
+                pause = min(10 * pause, _LONGEST_PAUSE)
+                _log.warning("the copy of %s could not be brought up to date", self.plan.name, exc_info=True)
 
     def _bring_to(self, head: Head) -> None:
         """Follow the change feed to a commit, or copy the table again if that is not possible."""
@@ -180,41 +202,6 @@ class LocalCopy:
                 database.executemany(_ADD, added)
         self._head = head
         return True
-
-
-@dataclass
-class Follower:
-    """Keeps copies fresh, each in a thread of its own."""
-
-    every: float = 0.1
-    _copies: list[LocalCopy] = field(default_factory=list, init=False)
-    _stop: threading.Event = field(default_factory=threading.Event, init=False)
-    _threads: list[threading.Thread] = field(default_factory=list, init=False)
-
-    def follow(self, copy: LocalCopy) -> None:
-        """Keep a copy fresh until ``close``. A table that takes long to copy delays no other one."""
-        thread = threading.Thread(target=self._keep_fresh, args=(copy,), name=f"copy of {copy.plan.name}", daemon=True)
-        self._copies.append(copy)
-        self._threads.append(thread)
-        thread.start()
-
-    def close(self) -> None:
-        """Stop, and remove the copies."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(timeout=5)
-        for copy in self._copies:
-            copy.close()
-
-    def _keep_fresh(self, copy: LocalCopy) -> None:
-        pause = self.every
-        while not self._stop.wait(pause):
-            try:
-                copy.refresh()
-                pause = self.every
-            except Exception:  # noqa: BLE001  a table may be dropped or made anew at any time: try again later
-                pause = min(10 * pause, _LONGEST_PAUSE)
-                _log.warning("the copy of %s could not be brought up to date", copy.plan.name, exc_info=True)
 
 
 def _as_pair(row_key: RowKey) -> tuple[str, int]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections import Counter as Counts
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -29,8 +30,8 @@ _HELP = {
 }
 
 
-@dataclass
-class Metrics:
+@dataclass(eq=False)
+class Metrics(Collector):
     """The metrics of ``/metrics``. ``status`` and ``key_counts`` (rows by table) are called at every scrape."""
 
     plan: Callable[[], Plan]
@@ -45,7 +46,7 @@ class Metrics:
         )
         self.latency = Histogram("kaspr_http_latency", "Seconds until an answer", _COMMON, registry=self.registry)
         self._here: Counts[tuple[str, ...]] = Counts()
-        self.registry.register(_Collected(self))
+        self.registry.register(self)
 
     def answered(self, status: int, seconds: float) -> None:
         """Count an answer and its seconds."""
@@ -64,23 +65,26 @@ class Metrics:
         """The metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
+    def describe(self) -> list[Metric]:
+        """Nothing: otherwise registering would read the tables."""
+        return []
+
     def collect(self) -> Iterator[Metric]:
         """All metrics but those of HTTP, as of now."""
-        status, plan = self.status(), self.plan()
+        status = self.status()
         yield from self._counted([*status.metrics, *self._counted_here()])
-        keys = GaugeMetricFamily("kaspr_table_key_count", "Rows of a table", labels=(*_COMMON, "table"))
-        for table, count in sorted(self.key_counts().items()):
-            keys.add_metric((*self._labels, f"table.{table}"), count)
-        yield keys
+        rows = {(f"table.{table}",): count for table, count in sorted(self.key_counts().items())}
+        yield self._gauge("table_key_count", "Rows of a table", ("table",), rows)
         yield from self._of_resources(status)
-        health = GaugeMetricFamily("kaspr_health", "0: in order", labels=_COMMON)
-        health.add_metric(self._labels, 0)
-        yield health
-        about = GaugeMetricFamily(
-            "kaspr_app_info", "About the application", labels=(*_COMMON, "group_id", "kaspr_version", "kms_enabled")
-        )
-        about.add_metric((*self._labels, plan.application_id, VERSION, "false"), 1)
-        yield about
+        yield self._gauge("health", "0: in order", (), {(): 0})
+        about = {(self.plan().application_id, VERSION, "false"): 1}
+        yield self._gauge("app_info", "About the application", ("group_id", "kaspr_version", "kms_enabled"), about)
+
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...], values: Mapping[Any, int]) -> Metric:
+        family = GaugeMetricFamily(f"kaspr_{name}", text, labels=(*_COMMON, *labels))
+        for own, value in values.items():
+            family.add_metric((*self._labels, *own), value)
+        return family
 
     @property
     def _labels(self) -> tuple[str, str]:
@@ -110,11 +114,7 @@ class Metrics:
         for name, of, text in (
             ("rows_in", "rows_in", "Rows and records that were taken up"),
             ("rows_out", "rows_out", "Records that were emitted, and rows that were written"),
-            (
-                "dead_letters",
-                "failures",
-                "Failed events and rows, also those whose dead letter a retry removed",
-            ),
+            ("dead_letters", "failures", "Failed events and rows, also those whose dead letter a retry removed"),
         ):
             family = CounterMetricFamily(f"kaspr_resource_{name}", text, labels=(*_COMMON, "resource"))
             for one in status.resources:
@@ -123,15 +123,3 @@ class Metrics:
 
 
 _TOTALS = {"messages_received": "messages_received_per_topic", "total_sent_messages": "topic_messages_sent"}
-
-
-@dataclass(eq=False)
-class _Collected(Collector):
-    metrics: Metrics
-
-    def collect(self) -> Iterator[Metric]:
-        return self.metrics.collect()
-
-    def describe(self) -> list[Metric]:
-        """Nothing: otherwise registering would read the tables."""
-        return []

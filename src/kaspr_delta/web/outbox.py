@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -18,19 +19,11 @@ from kaspr_delta.web.store import Store
 
 
 @dataclass
-class _Letter:
-    """Records of one request for one topic, until they are committed."""
-
-    effects: list[Effect]
-    sent: bool = False
-    error: Exception | None = None
-
-
-@dataclass
 class _Postbox:
     """One topic. Records that arrive during a commit are in the next commit."""
 
-    waiting: list[_Letter] = field(default_factory=list)
+    # The records of each request, and the outcome of their commit.
+    waiting: list[tuple[list[Effect], Future[None]]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     committing: threading.Lock = field(default_factory=threading.Lock)
 
@@ -59,31 +52,31 @@ class Outbox:
         for effect in effects:
             by_topic.setdefault(effect.target, []).append(effect)
         for topic, records in by_topic.items():
-            self._send(topic, _Letter(records))
+            self._send(topic, records)
 
-    def _send(self, topic: str, letter: _Letter) -> None:
-        box = self._boxes[topic]
+    def _send(self, topic: str, records: list[Effect]) -> None:
+        box, outcome = self._boxes[topic], Future[None]()
         with box.lock:
-            box.waiting.append(letter)
+            box.waiting.append((records, outcome))
         with box.committing:
-            if not letter.sent:
+            if not outcome.done():
                 with box.lock:
-                    letters, box.waiting = box.waiting, []
-                self._commit(topic, letters)
-        if letter.error is not None:
-            raise letter.error
+                    waiting, box.waiting = box.waiting, []
+                self._commit(topic, waiting)
+        outcome.result()
 
-    def _commit(self, topic: str, letters: list[_Letter]) -> None:
+    def _commit(self, topic: str, waiting: list[tuple[list[Effect], Future[None]]]) -> None:
         try:
             self._write_down(topic)
-            rows = pa.Table.from_batches([to_arrow(effect for letter in letters for effect in letter.effects)], SCHEMA)
+            rows = pa.Table.from_batches([to_arrow(effect for records, _ in waiting for effect in records)], SCHEMA)
             self.store.append(topic_table(topic), rows.select(list(RECORD)))
             self.count(topic, rows.num_rows)
         except Exception as error:  # noqa: BLE001  raised in each request that waits for it
-            for letter in letters:
-                letter.error = error
-        for letter in letters:
-            letter.sent = True
+            for _, outcome in waiting:
+                outcome.set_exception(error)
+        else:
+            for _, outcome in waiting:
+                outcome.set_result(None)
 
     def _write_down(self, topic: str) -> None:
         """Record the name of a topic that only a function named, if it is new: a Delta name does not determine it.

@@ -161,12 +161,7 @@ class Past:
 
     def _keys_in(self, columns: Iterable[str]) -> tuple[str, ...]:
         """The columns among these that tell rows apart."""
-        return tuple(name for name in self._row_key_columns if name in columns)
-
-    @property
-    def _row_key_columns(self) -> tuple[str, ...]:
-        """The columns that tell rows apart."""
-        return (*self.key, _WINDOW)
+        return tuple(name for name in (*self.key, _WINDOW) if name in columns)
 
     def _paired(self, feed: Iterable[Mapping[str, Any]]) -> tuple[Change, ...]:
         """The changes in a change feed: each row before and after."""
@@ -174,7 +169,7 @@ class Past:
         after: dict[tuple[Any, ...], Mapping[str, Any]] = {}
         for row in feed:
             # A log has a row for every time that a key was emitted.
-            row_key = (*(row.get(name) for name in self._row_key_columns), None if self.is_typed else row.get("seq"))
+            row_key = (*(row.get(name) for name in (*self.key, _WINDOW)), None if self.is_typed else row.get("seq"))
             side = before if row["_change_type"] in {"update_preimage", "delete"} else after
             side[row_key] = self._shown(row)
         first = sorted({*before, *after}, key=str)[: self.most]

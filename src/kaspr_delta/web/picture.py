@@ -76,18 +76,14 @@ def picture(plan: Plan) -> Picture:
 
 
 def edges_of(plan: Plan) -> list[Edge]:
-    """The edges of a plan, those of its web views and tasks included."""
-    return [*plan.edges, *_of_views(plan)]
-
-
-def _of_views(plan: Plan) -> Iterator[Edge]:
-    """The edges of web views and tasks: the tables that they read and the topics that they send to."""
+    """The edges of a plan, and those of web views and tasks: the tables that they read, the topics they send to."""
+    edges = list(plan.edges)
     users: tuple[WebViewPlan | TaskPlan, ...] = (*plan.web_views, *plan.tasks)
     for user in users:
-        for table in user.tables:
-            yield Edge(f"table/{table}", str(user.ref))
-        for topic in dict.fromkeys(send.topic for send in sends_of(user) if send.topic is not None):
-            yield Edge(str(user.ref), f"topic/{topic}")
+        edges += [Edge(f"table/{table}", str(user.ref)) for table in user.tables]
+        topics = dict.fromkeys(send.topic for send in sends_of(user) if send.topic is not None)
+        edges += [Edge(str(user.ref), f"topic/{topic}") for topic in topics]
+    return edges
 
 
 def _columns(plan: Plan, edges: list[Edge]) -> list[list[str]]:
@@ -129,7 +125,8 @@ def _lines(edges: Iterable[Edge], boxes: Mapping[str, Box]) -> Iterator[Line]:
     """Lines whose texts do not overlap."""
     taken: list[Line] = []
     for edge in edges:
-        curve = _Curve.between(boxes[edge.source], boxes[edge.target])
+        source, target = boxes[edge.source], boxes[edge.target]
+        curve = _Curve(source.x + WIDTH, source.y + HEIGHT // 2, target.x, target.y + HEIGHT // 2)
         positions = [Line(edge, curve.path, *curve.at(part)) for part in curve.positions]
         free = (line for line in positions if not any(_covers(line, other) for other in taken))
         line = next(free, positions[0])
@@ -152,11 +149,6 @@ class _Curve:
     x2: int
     y2: int
 
-    @classmethod
-    def between(cls, source: Box, target: Box) -> _Curve:
-        """From the right of one box to the left of another."""
-        return cls(source.x + WIDTH, source.y + HEIGHT // 2, target.x, target.y + HEIGHT // 2)
-
     @property
     def bend(self) -> int:
         return 40 if self.x2 > self.x1 else 90
@@ -170,13 +162,8 @@ class _Curve:
     @property
     def positions(self) -> Iterator[float]:
         """Fractions of the curve where texts may stand; on a long line before the boxes that it passes behind."""
-        gap = _ACROSS - WIDTH
-        width = self.x2 - self.x1
-        end = (
-            1.0
-            if width <= gap
-            else next(part / 100 for part in range(1, 101) if self.at(part / 100)[0] > self.x1 + gap)
-        )
+        gap = self.x1 + _ACROSS - WIDTH
+        end = next((part / 100 for part in range(1, 101) if self.at(part / 100)[0] > gap), 1.0)
         return (part * end for part in _PLACES)
 
     def at(self, part: float) -> tuple[int, int]:

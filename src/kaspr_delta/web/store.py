@@ -25,7 +25,7 @@ from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.page_reads import PageReads
 from kaspr_delta.storage.system_tables import SystemTables
 from kaspr_delta.web.access import Visitor
-from kaspr_delta.web.local_copy import Follower, LocalCopy
+from kaspr_delta.web.local_copy import LocalCopy
 
 
 class Store(Protocol):
@@ -91,7 +91,6 @@ class LocalStore:
     tables: PageReads = field(init=False)
     _totals: LocalTotals = field(init=False)
     _copies: dict[Any, LocalCopy] = field(default_factory=dict, init=False)
-    _follower: Follower = field(default_factory=Follower, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
 
     def __post_init__(self) -> None:
@@ -109,7 +108,7 @@ class LocalStore:
         with self._lock:
             if known not in self._copies:
                 self._copies[known] = LocalCopy(self.delta, plan)
-                self._follower.follow(self._copies[known])
+                self._copies[known].follow()
             return self._copies[known]
 
     def has(self, table: str) -> bool:
@@ -141,4 +140,5 @@ class LocalStore:
         return self
 
     def close(self) -> None:
-        self._follower.close()
+        for copy in self._copies.values():
+            copy.close()

@@ -24,7 +24,7 @@ from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.web.picture import HEIGHT, TEXT_HEIGHT, TEXT_WIDTH, WIDTH, picture
 from tests.folders import folder_of
-from tests.unit.web.conftest import ROOT, Serving, Shop, manifest, plan_of, served, view
+from tests.unit.web.conftest import ROOT, Serving, Shop, manifest, plan_of, served
 
 NOW = datetime.now(timezone.utc)
 EVIL = "<script>alert('x')</script>"
@@ -75,7 +75,7 @@ def test_the_overview_shows_every_resource_and_leads_to_its_page(orders: Shop) -
             assert set(Tags(answer.text).tags) >= {"main", "nav", "h1"}
 
 
-def test_a_resource_shows_its_state_batches_rows_and_spec(orders: Shop) -> None:
+def test_a_resource_shows_its_state_batches_rows_spec_and_dead_letters(orders: Shop) -> None:
     with served(orders) as shop:
         agent = shop.client.get("/ui/agent/ingest-orders").text
         assert "Last 2 batches" in agent
@@ -88,13 +88,9 @@ def test_a_resource_shows_its_state_batches_rows_and_spec(orders: Shop) -> None:
         assert "TableFound" in join
         assert "leftTable: orders" in join
         assert shop.client.get("/ui/table/nothing").status_code == 404
-
-
-def test_the_page_of_dead_letters_shows_reasons_and_links_to_resources(orders: Shop) -> None:
-    with served(orders) as shop:
-        text = shop.client.get("/ui/dead-letters").text
-        assert "event failed" in text
-        assert "/ui/agent/ingest-orders" in Tags(text).links
+        letters = shop.client.get("/ui/dead-letters").text
+        assert "event failed" in letters
+        assert "/ui/agent/ingest-orders" in Tags(letters).links
 
 
 def retry_form(shop: Shop, **headers: str) -> dict[str, str]:
@@ -321,11 +317,6 @@ def test_typed_tables_and_tables_of_others_have_pages(serving: Serving) -> None:
             assert shop.client.get(path).status_code == 200, path
         page = shop.client.get("/ui/table/typed?version=0&key=x").text
         assert re.search(r"was not there.*now.*x.*7", page, re.DOTALL)
-
-
-def test_a_view_may_answer_at_the_root(serving: Serving) -> None:
-    with serving(view("v", "GET", "/", "def f(request): return 'mine'")) as shop:
-        assert shop.client.get("/").text == "mine"
 
 
 @pytest.mark.parametrize("bundle", sorted(folder.name for folder in (ROOT / "bundles").iterdir() if folder.is_dir()))

@@ -118,7 +118,7 @@ PRODUCT = view(
 )
 
 
-def table_of_others(folder: Path, key: str = "id") -> str:
+def table_of_others(folder: Path | str, key: str = "id") -> str:
     return manifest("KasprTable", "products", f"source: {{table: {folder}, key: [{key}]}}")
 
 
@@ -141,21 +141,20 @@ def test_a_table_of_others_is_read_once_it_exists_and_then_followed(serving: Ser
 
 @pytest.mark.parametrize(
     ("feed", "key", "message"),
-    [(False, "id", "delta.enableChangeDataFeed = true"), (True, "no", "there is no column 'no'")],
+    [
+        (False, "id", "delta.enableChangeDataFeed = true"),
+        (True, "no", "there is no column 'no'"),
+        (None, "id", "in a catalog, which only Spark reads"),
+    ],
 )
 def test_a_view_answers_503_with_the_problem_of_a_table_of_others(
-    serving: Serving, tmp_path: Path, feed: bool, key: str, message: str
+    serving: Serving, tmp_path: Path, feed: bool | None, key: str, message: str
 ) -> None:
-    put(tmp_path / "products", [{"id": 1, "name": "Widget"}], PRODUCTS, feed=feed)
-    with serving(table_of_others(tmp_path / "products", key), PRODUCT) as shop:
+    put(tmp_path / "products", [{"id": 1, "name": "Widget"}], PRODUCTS, feed=bool(feed))
+    where = "main.shop.products" if feed is None else tmp_path / "products"
+    with serving(table_of_others(where, key), PRODUCT) as shop:
         waiting = shop.client.get("/products/1")
         assert (waiting.status_code, message in waiting.json()["detail"]) == (503, True)
-
-
-def test_a_table_in_a_catalog_is_not_read_without_spark(serving: Serving) -> None:
-    table = manifest("KasprTable", "products", "source: {table: main.shop.products, key: [id]}")
-    with serving(table, PRODUCT) as shop:
-        assert "in a catalog, which only Spark reads" in shop.client.get("/products/1").json()["detail"]
 
 
 # -- the local copy ---------------------------------------------------------------------------------------------------
