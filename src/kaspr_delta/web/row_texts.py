@@ -18,7 +18,7 @@ from kaspr_delta.serde.row_order import ordered
 from kaspr_delta.serde.typed_text import TypedText
 from kaspr_delta.serde.typed_values import from_columns
 from kaspr_delta.spec.column_types import key_kind
-from kaspr_delta.spec.ddl import Type
+from kaspr_delta.spec.ddl import Type, quoted
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.native.sql_text import literal
 
@@ -40,19 +40,14 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How an SQL engine writes names, texts and bytes. It finds key columns of the types ``found`` by their text."""
+    """How an SQL engine writes texts and bytes. It finds key columns of the types ``found`` by their text."""
 
-    quote: str
     literal: Callable[[str], str]
     binary: Callable[[bytes], str]
     found: Collection[str] = FOUND_BY_TEXT
 
-    def name(self, column: str) -> str:
-        """A column's name in quotes."""
-        return f"{self.quote}{column.replace(self.quote, 2 * self.quote)}{self.quote}"
 
-
-DATAFUSION = Dialect('"', literal, lambda value: f"X'{value.hex()}'")
+DATAFUSION = Dialect(literal, lambda value: f"X'{value.hex()}'")
 
 
 class RowTexts(Protocol):
@@ -84,7 +79,7 @@ class KeysAndValues:
     def condition(self, keys: Collection[str], dialect: Dialect = DATAFUSION) -> str:
         is_raw = self.plan.serializers.key == "raw"
         texts = (dialect.binary(base64.b64decode(key)) if is_raw else dialect.literal(key) for key in keys)
-        return f"{dialect.name('key')} IN ({', '.join(texts)})"
+        return f"`key` IN ({', '.join(texts)})"
 
     def texts(self, batch: pa.RecordBatch) -> pa.Table:
         keys, values = (self._text(batch, name) for name in ("key", "value"))
@@ -188,4 +183,4 @@ def _one_of(dialect: Dialect, name: str, of: Type, values: Sequence[Any]) -> str
     texts = sorted({value if isinstance(value, str) else json.dumps(value) for value in values})
     # A text that is no value of the type becomes NULL, which no row equals.
     form = "{}" if key_kind(of) == "text" else f"TRY_CAST({{}} AS {of})"
-    return f"{dialect.name(name)} IN ({', '.join(form.format(dialect.literal(text)) for text in texts)})"
+    return f"{quoted(name)} IN ({', '.join(form.format(dialect.literal(text)) for text in texts)})"

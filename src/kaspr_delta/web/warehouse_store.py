@@ -23,8 +23,8 @@ from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
 from kaspr_delta.storage.layout import TOPIC, WRITTEN_AT
 from kaspr_delta.storage.native.readable import readable
-from kaspr_delta.storage.spark.sql_text import literal
-from kaspr_delta.storage.warehouse.json_rows import json_of, struct_of
+from kaspr_delta.storage.spark.sql_text import literal, struct_of
+from kaspr_delta.storage.warehouse.json_rows import json_of
 from kaspr_delta.storage.warehouse.page_reads import WarehousePageReads
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, WarehouseSystemTables, binary
 from kaspr_delta.web.access import Visitor
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
 
 # delta-rs does not find DECIMAL keys by text: it skips files by statistics in floating point.
-_SPARK = Dialect("`", literal, binary, FOUND_BY_TEXT | {"DECIMAL"})
+_SPARK = Dialect(literal, binary, FOUND_BY_TEXT | {"DECIMAL"})
 _PROGRESS_READ = "the progress of resources"
 
 
@@ -124,7 +124,7 @@ class WarehouseStore:
         return columns_of(", ".join(f"{quoted(name or '')} {kind}" for name, kind, *_ in columns))
 
     def has(self, table: str) -> bool:
-        return self.warehouse.exists(table)
+        return self.warehouse.version(table) is not None
 
     def append(self, topic: str, records: pa.Table) -> None:
         self.warehouse.ensure(topic, TOPIC)
