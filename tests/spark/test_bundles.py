@@ -28,10 +28,10 @@ from tests.documented import ROOT, blocks, output_matches
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The order system has tests of its own: those of the demo.
-BUNDLES = ["event-counting"]
-# These are slow: test_shapes.py tests the same shapes in one application. test_kafka.py tests the bundle on Kafka.
-MORE_BUNDLES = [
+# The order system has tests of its own: those of the demo. test_kafka.py tests the bundle on Kafka. The tutorial is a
+# documented example that always runs, and test_shapes.py has the same shapes in one application.
+BUNDLES = [
+    "event-counting",
     "fraud-detection",
     "order-desk",
     "order-entity",
@@ -43,7 +43,8 @@ MORE_BUNDLES = [
 ]
 
 
-@pytest.mark.parametrize("bundle", [*BUNDLES, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE_BUNDLES)])
+@pytest.mark.slow
+@pytest.mark.parametrize("bundle", BUNDLES)
 @pytest.mark.usefixtures("spark")
 def test_a_readme_shows_the_output_of_its_commands(
     bundle: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -123,7 +124,7 @@ def is_ready(port: int) -> bool:
 
 def test_every_bundle_is_tested() -> None:
     folders = {folder.name for folder in (ROOT / "bundles").iterdir() if folder.is_dir()}
-    assert folders == {*BUNDLES, *MORE_BUNDLES, "order-system", "kafka-orders"}
+    assert folders == {*BUNDLES, "order-system", "kafka-orders"}
 
 
 def test_s1_3_s1_4_s1_5_s1_6_events_are_enriched_from_tables_and_counted(spark: SparkSession, tmp_path: Path) -> None:

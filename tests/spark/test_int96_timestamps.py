@@ -68,7 +68,7 @@ def by_delta_rs(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted((row["key"], text(row["t"]), text(row["inner"]["t"])) for row in rows)
 
 
-@pytest.mark.parametrize("kind", ["INT96", "TIMESTAMP_MICROS"])
+@pytest.mark.parametrize("kind", ["INT96", pytest.param("TIMESTAMP_MICROS", marks=pytest.mark.slow)])
 def test_times_of_any_year_are_read_and_copied_without_spark(spark: SparkSession, delta: Tables, kind: str) -> None:
     with written_as(spark, kind):
         fill(spark, delta, ROWS)

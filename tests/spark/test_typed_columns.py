@@ -127,7 +127,11 @@ def function(returned: str) -> tuple[Picked | None, Snippet]:
 
 @pytest.mark.parametrize(
     ("names", "types"),
-    [(("few",), "k DECIMAL(5, 2)"), (("text", "moment"), "k STRING, m TIMESTAMP"), (("inner.x",), "k STRING")],
+    [
+        (("text", "moment"), "k STRING, m TIMESTAMP"),
+        pytest.param(("few",), "k DECIMAL(5, 2)", marks=pytest.mark.slow),
+        pytest.param(("inner.x",), "k STRING", marks=pytest.mark.slow),
+    ],
 )
 def test_a_foreign_key_of_columns_is_the_same_in_spark_and_in_python(
     columns: DataFrame, names: tuple[str, ...], types: str
@@ -140,9 +144,9 @@ def test_a_foreign_key_of_columns_is_the_same_in_spark_and_in_python(
 @pytest.mark.parametrize(
     ("returned", "types"),
     [
-        ("value['day']", "k DATE"),
+        pytest.param("value['day']", "k DATE", marks=pytest.mark.slow),
         ("f\"{value['word']}-{value['big']}/{value.get('day')!s}\"", "k STRING"),
-        ("value['text'] + '-' + value['word']", "k STRING"),
+        pytest.param("value['text'] + '-' + value['word']", "k STRING", marks=pytest.mark.slow),
         ("'<' + (value['word'] + (value['text'] + str(value['small'])))", "k STRING"),
         ("[value['word'] + '!', value['small'], f'{value[\"text\"]}']", "k STRING, n BIGINT, m STRING"),
     ],
