@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ from kaspr_delta import Application, NotFoundError, ResourceFailedError, UsageEr
 from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.errors import SetupError
 from kaspr_delta.runtime.run_events import RunEvent, Waits
-from tests.continuous import running
+from tests.continuous import running, wait_until
 from tests.limits import set_limits
 from tests.spark.channels import last_values
 
@@ -24,6 +22,7 @@ MANIFESTS = (Path(__file__).parent / "applications" / "joins.yaml").read_text()
 BY_PRODUCT = 'return order["product_id"]'
 BY_SPARE = "return order.get('spare') or order['product_id']"
 INNER = "join/inner"
+JOINS = [INNER, "join/left"]
 
 
 class Warehouse:
@@ -67,40 +66,17 @@ def names(app: Application, join: str = "inner") -> dict[Any, Any]:
 
 
 def test_a_changed_extractor_needs_a_rebuild_that_emits_only_differing_rows(warehouse: Warehouse) -> None:
+    """A continuous run leaves the join out until then; the other one goes on."""
     app = warehouse.open()
     fill(app)
-    app.run()
+    app.run(only=JOINS)
     channel, result = app.channel("inner-channel").records(), app.join("inner").to_dict()
 
-    changed = warehouse.open(extractor=BY_SPARE)
+    changed = warehouse.open(joins=1, extractor=BY_SPARE)
     with pytest.raises(ResourceFailedError, match=r"its extractor has changed .* kaspr-delta rebuild join/inner"):
-        changed.run()
-    assert changed.join("inner").to_dict() == result  # readers see the old state until the rebuild
-
-    report = changed.rebuild(INNER)
-    assert report.resources[INNER].rows_out == 3
-    new = changed.channel("inner-channel").records()[len(channel) :]
-    assert [(record["key"], record["value"] and record["value"]["right"]["name"]) for record in new] == [
-        ("appears", "Gadget"),
-        ("moves", "Gadget"),
-        ("vanishes", None),
-    ]
-    assert names(changed) == {"same": "Widget", "moves": "Gadget", "appears": "Gadget"}
-    feed = changed.delta.changes(warehouse.spark, "inner").where("_commit_version > 1 AND _change_type != 'insert'")
-    assert {row["key"] for row in feed.collect()} == {'"moves"', '"vanishes"'}
-
-    changed.table("products").put({"P2": {"name": "Gizmo"}})
-    changed.run(only=[INNER])
-    assert names(changed) == {"same": "Widget", "moves": "Gizmo", "appears": "Gizmo"}
-    assert last_values(changed.channel("inner-channel").records()) == changed.join("inner").to_dict()
-
-
-def test_a_continuous_run_leaves_a_changed_join_out_until_it_is_rebuilt(warehouse: Warehouse) -> None:
-    app = warehouse.open()
-    fill(app)
-    app.run()
+        changed.run(only=[INNER])
     seen: list[RunEvent] = []
-    with running(app, listener=seen.append) as failures:
+    with running(warehouse.open(), only=JOINS, listener=seen.append) as failures:
         changed = warehouse.open(joins=1, extractor=BY_SPARE)
         wait_until(lambda: any(isinstance(one, Waits) and str(one.resource) == INNER for one in seen), failures)
         changed.table("orders").put({"new": {"product_id": "P1", "spare": "P2"}})
@@ -109,10 +85,23 @@ def test_a_continuous_run_leaves_a_changed_join_out_until_it_is_rebuilt(warehous
         assert states[INNER].startswith("waits: join/inner cannot go on: its extractor has changed")
         warnings = [one for one in changed._registry.events() if one.type == "Warning"]
         assert [(one.name, one.reason) for one in warnings if one.name == "inner"] == [("inner", "RebuildRequired")]
-        changed.rebuild(INNER)
-        changed.table("orders").put({"newer": {"product_id": "P1", "spare": "P2"}})
-        wait_until(lambda: names(changed).get("newer") == "Gadget", failures)
+        assert changed.join("inner").to_dict() == result  # readers see the old state until the rebuild
+
+        assert changed.rebuild(INNER).resources[INNER].rows_out == 4
+        new = changed.channel("inner-channel").records()[len(channel) :]
+        assert [(record["key"], record["value"] and record["value"]["right"]["name"]) for record in new] == [
+            ("appears", "Gadget"),
+            ("moves", "Gadget"),
+            ("new", "Gadget"),
+            ("vanishes", None),
+        ]
+        feed = changed.delta.changes(warehouse.spark, "inner").where("_commit_version > 1 AND _change_type != 'insert'")
+        assert {row["key"] for row in feed.collect()} == {'"moves"', '"vanishes"'}
+        changed.table("products").put({"P2": {"name": "Gizmo"}})
+        gizmos = {"same": "Widget", "moves": "Gizmo", "appears": "Gizmo", "new": "Gizmo"}
+        wait_until(lambda: names(changed) == gizmos, failures)
     assert not failures
+    assert last_values(changed.channel("inner-channel").records()) == changed.join("inner").to_dict()
 
 
 @pytest.mark.slow
@@ -128,14 +117,6 @@ def test_the_old_extractor_brings_a_join_back_into_a_continuous_run(warehouse: W
         again.table("orders").put({"new": {"product_id": "P2"}})
         wait_until(lambda: names(again).get("new") == "Gadget", failures)
     assert not failures
-
-
-def wait_until(done: Callable[[], bool], failures: list[Exception]) -> None:
-    deadline = time.monotonic() + 120
-    while not done():
-        assert not failures, failures
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
 
 
 @pytest.mark.slow
@@ -163,10 +144,9 @@ def test_a_rebuild_of_an_up_to_date_join_emits_nothing(warehouse: Warehouse) -> 
 
 def test_a_rebuild_of_an_empty_join_emits_nothing(warehouse: Warehouse) -> None:
     app = warehouse.open()
-    app.run()
-    for join in ("inner", "left"):
-        app.rebuild(f"join/{join}")
-        assert app.join(join).to_dict() == {}
+    app.run(only=[INNER])
+    app.rebuild(INNER)
+    assert app.join("inner").to_dict() == {}
     assert app.channel("inner-channel").records() == []
 
 
