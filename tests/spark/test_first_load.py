@@ -89,30 +89,37 @@ def test_the_shortcut_of_a_large_first_load_gives_the_common_outcome(
         assert_df_equality(df, expected[name], ignore_row_order=True, ignore_nullable=True)
 
 
-@pytest.mark.parametrize(
-    "limits",
-    [Limits(), Limits(first_load_compared=0), Limits(first_load_compared=0, first_load_hashed=0)],
-    ids=["compared", "hashed", "by Spark"],
-)
+# Keys are compared by delta-rs, hashed, or counted by Spark.
+WAYS = (Limits(), Limits(first_load_compared=0), Limits(first_load_compared=0, first_load_hashed=0))
+
+
 @pytest.mark.parametrize(
     "key", ['"O000000001"', *(pytest.param(odd, marks=pytest.mark.slow) for odd in ("P100", None, "1.50"))]
 )
 def test_duplicate_null_or_non_canonical_keys_rule_out_the_shortcut(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None, limits: Limits
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None
 ) -> None:
-    if limits == Limits():
-        monkeypatch.setattr(first_load, "collected", lambda _: pytest.fail("Spark reads keys that delta-rs compares"))
     orders = Orders.filled(tmp_path / "wh", Size(30, 3))
     plan = orders.app.plan.table("orders")
     assert plan is not None
-    table = KeyedTable(open_tables(orders.app.delta.namespace, limits), plan)
-    assert usual_keys(table, spark, table.newest(spark)) == UsualKeys(30)
-    sized = usual_keys(table, spark, table.newest(spark), sized=True)
-    assert sized is not None
-    assert 30 * 200 < (sized.size or 0) < 30 * 300
+
+    def keys_of(limits: Limits, *, sized: bool = False) -> UsualKeys | None:
+        table = KeyedTable(open_tables(orders.app.delta.namespace, limits), plan)
+        with monkeypatch.context() as patched:
+            if limits == Limits():
+                failing = lambda _: pytest.fail("Spark reads keys that delta-rs compares")  # noqa: E731
+                patched.setattr(first_load, "collected", failing)
+            return usual_keys(table, spark, table.newest(spark), sized=sized)
+
+    for limits in WAYS:
+        assert keys_of(limits) == UsualKeys(30)
+        sized = keys_of(limits, sized=True)
+        assert sized is not None
+        assert 30 * 200 < (sized.size or 0) < 30 * 300
     rows = spark.createDataFrame([(key, "{}", None)], "key STRING, value STRING, timestamp TIMESTAMP")
     orders.app.delta.append(spark, rows, "orders")
-    assert usual_keys(table, spark, table.newest(spark)) is None
-    for few, large in ((30, True), (31, False)):
-        table = KeyedTable(open_tables(orders.app.delta.namespace, replace(limits, few=Rows(few, 1 << 20))), plan)
-        assert first_load.is_large(table, spark, table.newest(spark)) == large
+    for limits in WAYS:
+        assert keys_of(limits) is None
+        for few, large in ((30, True), (31, False)):
+            table = KeyedTable(open_tables(orders.app.delta.namespace, replace(limits, few=Rows(few, 1 << 20))), plan)
+            assert first_load.is_large(table, spark, table.newest(spark)) == large
