@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.storage.limits import Limits, Size
+from kaspr_delta.storage.limits import Size
+from tests.limits import set_limits
+from tests.manifests import opened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,22 +57,10 @@ def test_s0_8_the_fallback_takes_over_for_anything_falsy(names: dict[str, Names]
 
 
 COUNTED = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprApp
-metadata: {{name: counted}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {{name: orders, labels: {{kaspr.io/app: counted}}}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprTable
-metadata: {{name: products, labels: {{kaspr.io/app: counted}}}}
----
-apiVersion: kaspr.io/v1alpha1
-kind: KasprJoin
-metadata: {{name: joined, labels: {{kaspr.io/app: counted}}}}
-spec:
+KasprApp/counted: {{}}
+KasprTable/orders: {{}}
+KasprTable/products: {{}}
+KasprJoin/joined:
   leftTable: orders
   rightTable: products
   extractor:
@@ -84,15 +73,14 @@ spec:
 
 
 def test_a_large_batch_calls_the_extractor_once_for_each_changed_row(spark: SparkSession, tmp_path: Path) -> None:
-    calls, manifest = tmp_path / "calls", tmp_path / "counted.yaml"
-    manifest.write_text(COUNTED.format(calls=str(calls)))
-    none = Size(0, 1 << 20)
-    limits = replace(Limits(), few=none, small_batch=none, looked_up=none, changes=none)
-    app = Application.open(manifest, warehouse=tmp_path / "wh", spark=spark, limits=limits)
+    calls = tmp_path / "calls"
+    app = opened(spark, tmp_path, "counted", COUNTED.format(calls=str(calls)))
     app.table("products").put({"P": {"price": 1}})
     app.table("orders").put({str(number): {"product": "P"} for number in range(9)})
     app.run()
     calls.write_text("")
+    none = Size(0, 1 << 20)
+    set_limits(app, few=none, small_batch=none, looked_up=none, changes=none)
     app.table("orders").put({str(number): {"product": "P", "quantity": 2} for number in range(5)})
     app.run()
     assert len(calls.read_text().splitlines()) == 5
