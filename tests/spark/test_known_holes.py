@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 
@@ -252,6 +253,14 @@ def a_source_at_a_newer_version_than_its_feed(story: Story, _: Application) -> S
     assert {join: story.channel(join) for join in JOINS} == told
 
 
+def a_batch_that_is_appended_twice_is_emitted_once(story: Story, _: Application) -> Steps:
+    story.orders({"O1": order("P1")})
+    story.products({"P1": X})
+    yield ("O1", "P1")
+    story.expect(O1=(order("P1"), X))
+    assert len(story.channel("inner")) == len(story.channel("left")) == 1
+
+
 def values_of_a_megabyte_are_joined(story: Story, _: Application) -> Steps:
     big = "ü" * 500_000
     story.orders({"O1": order("P1", text=big)})
@@ -271,13 +280,26 @@ STORIES: list[Callable[[Story, Application], Steps]] = [
     an_insert_over_an_existing_key_then_either_row_deleted,
     an_extractor_that_raises_on_the_old_row,
     a_source_at_a_newer_version_than_its_feed,
+    a_batch_that_is_appended_twice_is_emitted_once,
     values_of_a_megabyte_are_joined,
 ]
 
 
+append: Callable[..., Any] = Log.append
+
+
+def appended_twice(*arguments: Any) -> Any:
+    """Append a batch twice: the reply to the commit was lost, and the process takes the append for failed."""
+    append(*arguments)
+    return append(*arguments)
+
+
 @pytest.fixture(scope="module")
 def endings(joins: Joins) -> dict[str, Exception | None]:
-    """Run all stories at the same time, so that they share batches. Returns the error of each, or None."""
+    """Run all stories at the same time, so that they share batches, each of which is appended twice.
+
+    Returns the error of each, or None.
+    """
     told = {story_function.__name__: Story(story_function.__name__) for story_function in STORIES}
     going = {
         story_function.__name__: story_function(told[story_function.__name__], joins.app) for story_function in STORIES
@@ -296,7 +318,8 @@ def endings(joins: Joins) -> dict[str, Exception | None]:
         for table in ("orders", "products"):
             joins.put(table, [row for story in told.values() for row in story.written[table].items()])
         if touched:
-            joins.batch(touched)
+            with mock.patch.object(Log, "append", appended_twice):
+                joins.batch(touched)
         results, channels = ({join: of(join) for join in JOINS} for of in (joins.result, joins.channel))
         stale = joins.app.sql("SELECT coalesce(sum(stale), 0) AS stale FROM _kaspr_progress").collect()[0]["stale"]
         letters = joins.app.dead_letters()
@@ -321,12 +344,8 @@ def lose_power(*_: Any, **__: Any) -> None:
     raise LostPowerError
 
 
-SLOW = pytest.mark.slow
-
-
-@pytest.mark.parametrize(
-    "fold", [pytest.param(fold, marks=SLOW) for fold in ("fold", "fold_result", "fold_subscriptions")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("fold", ["fold", "fold_result", "fold_subscriptions"])
 def test_a_restart_folds_an_unfolded_batch_as_it_was_committed(
     joins: Joins, fold: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -386,24 +405,6 @@ def test_an_agent_reads_the_channel_while_the_fold_lags(joins: Joins, monkeypatc
 def named(app: Application) -> list[str]:
     values = [record["value"] for record in app.topic("named").records()]
     return [value["product_name"] for value in values if value["order_id"] == "lagging"]
-
-
-def test_a_batch_that_is_appended_twice_is_emitted_once(joins: Joins, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reply to the commit was lost: the process takes the append for failed, and repeats it."""
-    append: Callable[..., Any] = Log.append
-
-    def twice(*arguments: Any) -> Any:
-        append(*arguments)
-        return append(*arguments)
-
-    story = Story("twice")
-    put(joins, story, orders={"O1": order("P1")}, products={"P1": X})
-    with monkeypatch.context() as patched:
-        patched.setattr(Log, "append", twice)
-        joins.batch(story.sides(["O1", "P1"]))
-    story.look(joins)
-    story.expect(O1=(order("P1"), X))
-    assert len(story.channel("inner")) == len(story.channel("left")) == 1
 
 
 ODD_KEYS: list[Any] = [
