@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 from kaspr_delta.cli import application
 from kaspr_delta.errors import NotFoundError, UsageError
+from tests.manifests import manifests_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,12 +26,7 @@ MANIFESTS = str(ROOT / "bundles" / "order-system")
 
 
 COPY = """
-apiVersion: kaspr.io/v1alpha1
-kind: KasprAgent
-metadata:
-  name: copy
-  labels: {kaspr.io/app: order-system}
-spec:
+KasprAgent/copy:
   input: {topic: {name: raw-orders}}
   output: {topics: [{name: copied-orders, keySelector: {python: "def key(value): return value['order_id']"}}]}
   processors:
@@ -49,7 +45,7 @@ def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     products = folder / "products.jsonl"
     products.write_text('{"key": "P1", "value": {"name": "Widget", "price": 2.5}}\n')
     place = str(folder / "wh")
-    kaspr("run", MANIFESTS, "--warehouse", place)
+    kaspr("apply", "-f", MANIFESTS, "--warehouse", place)
     kaspr("produce", "raw-orders", str(orders), "--warehouse", place)
     kaspr("--warehouse", place, "table", "products", "load", str(products))
     kaspr("run", "--warehouse", place)
@@ -132,7 +128,7 @@ def test_a_continuous_run_takes_up_records_and_ends_on_sigterm(tmp_path: Path, w
             assert running.poll() is None, log.read_text()
             time.sleep(1)
         # A resource that is applied during the run is taken up too.
-        (tmp_path / "copy.yaml").write_text(COPY)
+        (tmp_path / "copy.yaml").write_text(manifests_of("order-system", COPY))
         kaspr("apply", "-f", str(tmp_path / "copy.yaml"), "--warehouse", warehouse)
         kaspr("produce", "raw-orders", "--warehouse", warehouse, text=json.dumps({**order, "key": "O8"}))
         while "O8" not in kaspr("consume", "copied-orders", "--warehouse", warehouse).stdout:

@@ -110,7 +110,7 @@ def test_a_batch_of_one_row_takes_at_most_the_documented_spark_jobs(
     with continuous_join(spark, Orders.filled(tmp_path / "wh", Size(300, 30))) as write_and_wait:
         write_and_wait("orders", "O-new", {"product_id": "P000001"})  # the first batch reads the logs of the tables
         steps = Steps(monkeypatch)
-        for number in range(3):
+        for number in range(2):
             steps.work = SparkWork(spark)
             write_and_wait("orders", f"O-{number}", {"product_id": "P000001", "quantity": number})
             found = steps.jobs

@@ -147,7 +147,6 @@ def check_files(app: Application, tmp_path: Path, key: str, changed: dict[str, s
     pq.write_table(rows, tmp_path / "again.parquet")
     assert app.table("orders").load(str(tmp_path / "again.parquet")) == 1
     assert app.table("orders").to_dict() == {key: changed}
-    app.run()
 
 
 def check_pages(app: Application, key: str, changed: dict[str, str]) -> None:
