@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from tests.serving import served_by_uvicorn
 
 _PAGE = 2
 
@@ -65,42 +68,19 @@ class FakeWorkspace:
 def serving(workspace: FakeWorkspace) -> Iterator[str]:
     """Serve the workspace on a free port; its address."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            parts = urlsplit(self.path)
-            if workspace.refuses:
-                status, body = 403, {"error_code": "PERMISSION_DENIED", "message": "you may not look at jobs"}
-            elif (answer := workspace.answer(parts.path, dict(parse_qsl(parts.query)))) is not None:
-                status, body = 200, answer
-            else:
-                status, body = 404, {"error_code": "NOT_FOUND", "message": parts.path}
-            self._send(status, body)
+    def answer(request: Request) -> JSONResponse:
+        if workspace.refuses:
+            return JSONResponse({"error_code": "PERMISSION_DENIED", "message": "you may not look at jobs"}, 403)
+        if request.method == "DELETE":
+            del workspace.schemas[request.url.path.rpartition("/")[2]]
+        found = {} if request.method == "DELETE" else workspace.answer(request.url.path, dict(request.query_params))
+        if found is None:
+            return JSONResponse({"error_code": "NOT_FOUND", "message": request.url.path}, 404)
+        return JSONResponse(found)
 
-        def do_DELETE(self) -> None:
-            parts = urlsplit(self.path)
-            del workspace.schemas[parts.path.rpartition("/")[2]]
-            self._send(200, {"forced": parts.query == "force=true"})
-
-        def _send(self, status: int, body: dict[str, Any]) -> None:
-            text = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    application: Any = Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "DELETE"])])
+    with served_by_uvicorn(application) as client:
+        yield str(client.base_url).rstrip("/")
 
 
 _STARTED = int(datetime(2027, 3, 1, 6, 30, tzinfo=timezone.utc).timestamp() * 1_000)
