@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _METHODS = {
     "newest version": ("newest",),
     "description": ("exists", "columns", "table_id"),
-    "number of files": ("file_count", "change_file_count"),
+    "number of files": ("change_file_count",),
     "query": ("query",),
 }
 
