@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta.engine.rows.rows import ArrowFunction, How, Rows, ValueFunction
 from kaspr_delta.engine.rows.spark_rows import SparkRows
@@ -18,6 +17,9 @@ from kaspr_delta.storage.arrow_types import arrow_schema, arrow_schema_of
 from kaspr_delta.storage.limits import Limits, Size
 from kaspr_delta.storage.spark.frames import collected, frame_of
 from kaspr_delta.storage.tables import Frame, Scan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)

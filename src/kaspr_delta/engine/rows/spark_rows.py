@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.rows import ArrowFunction, How, Rows, ValueFunction
 from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
@@ -17,6 +15,9 @@ from kaspr_delta.spec.ddl import columns_of_json
 from kaspr_delta.storage.limits import Size
 from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Frame, Scan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class SparkRows:
         return self._with(self.df.drop(*columns))
 
     def pack(self, name: str, columns: Iterable[str], fields: Iterable[str], condition: str) -> Rows:
+        from pyspark.sql import functions as F
+
         packed = [F.col(column).alias(field) for column, field in zip(columns, fields, strict=True)]
         rows = self.df.withColumn(name, F.when(F.col(condition), F.struct(*packed)))
         return self._with(rows.drop(*columns, condition))
@@ -73,6 +76,8 @@ class SparkRows:
         return SparkRows(self.df.mapInArrow(function, schema))
 
     def join(self, other: Rows, on: str | list[str], how: How = "left") -> Rows:
+        from pyspark.sql import functions as F
+
         # A broadcast avoids a shuffle, which sends all rows of a hot key to one task.
         return self._with(self.df.join(other.df if other.max_rows is None else F.broadcast(other.df), on, how))
 
@@ -83,6 +88,8 @@ class SparkRows:
         return replace(self, df=self.df.unionByName(other.df, allowMissingColumns=True), max_rows=max_rows, scan=None)
 
     def newest(self, on: Sequence[str], order: Sequence[str], count: str | None = None) -> Rows:
+        from pyspark.sql import functions as F
+
         rest = [name for name in self.columns if name not in {*on, *order}]
         greatest = [F.max(F.struct(*order)).alias("_order")]
         if rest:
