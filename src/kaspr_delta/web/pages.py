@@ -28,7 +28,7 @@ from kaspr_delta.web.answer import Answer
 from kaspr_delta.web.flows import brief, flows
 from kaspr_delta.web.letters_pages import LettersPages, short_text
 from kaspr_delta.web.picture import HEIGHT, WIDTH, picture
-from kaspr_delta.web.resource_page import ResourcePage, topic_page
+from kaspr_delta.web.resource_page import resource_page, topic_page
 from kaspr_delta.web.store import Store
 
 RETRY = "/ui/dead-letters/retry"
@@ -97,7 +97,7 @@ class Pages:
             case [kind, name]:
                 ref, documents = ResourceRef(kind, name), self._documents(store)
                 if any((short_kind(one.kind), one.name) == (kind, name) for one in documents):
-                    found = "resource.html", ResourcePage(store, plan, documents).of(ref, visitor)
+                    found = "resource.html", resource_page(store, plan, documents, ref, visitor)
         if found is None:
             return self.problem(plan, visitor, 404, "There is no such page.")
         return self._answer(plan, visitor, found)

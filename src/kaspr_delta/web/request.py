@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import UserDict
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
@@ -20,23 +19,12 @@ class BadBodyError(ValueError):
     status_code = 400
 
 
-class Query(Mapping[str, str]):
+class Query(dict[str, str]):
     """The parameters of a query string. Of several with one name the first counts; ``getall`` returns all of them."""
 
     def __init__(self, query_string: str) -> None:
         self._pairs = parse_qsl(query_string, keep_blank_values=True)
-
-    def __getitem__(self, name: str) -> str:
-        for key, value in self._pairs:
-            if key == name:
-                return value
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(key for key, _ in self._pairs))
-
-    def __len__(self) -> int:
-        return len(dict(self._pairs))
+        super().__init__({name: self.getall(name)[0] for name, _ in self._pairs})
 
     def getall(self, name: str) -> list[str]:
         """All values of a name, in order; empty if it is absent."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -31,50 +30,27 @@ _EVENTS = 1_000
 _NO_ROWS = {"last": None, "then": None, "versions": range(0), "key": "", "asks_key": False, "why_no_rows": ""}
 
 
-@dataclass(frozen=True, slots=True)
-class ResourcePage:
-    """The values for the template of a resource."""
-
-    store: Store
-    plan: Plan
-    documents: list[Document]
-
-    def of(self, ref: ResourceRef, visitor: Visitor) -> dict[str, Any]:
-        """The values for a resource that has a document."""
-        past = self._past(ref)
-        with ThreadPoolExecutor() as at_once:  # each may be a statement of a second
-            counting = at_once.submit(self.store.figures, self.plan, {past.table} if past else (), {ref})
-            rows = at_once.submit(readable, f"the rows of {ref}", partial(_rows, past, visitor))
-            happening = at_once.submit(readable, "events", partial(self._events, ref))
-            batches = _batches_of(self.store, ref)
-        figures, events, found = counting.result(), happening.result(), rows.result()
-        (one,) = resource_statuses(self.documents, self.plan, figures, ref)
-        return {
-            "title": str(ref),
-            "one": one,
-            "letters": figures.letters_of(str(ref)),
-            "spec": yaml_text(one.resource["spec"]) if one.resource.get("spec") else "",
-            "events": events if isinstance(events, str) else events_of(events, one.document),
-            "batches": batches,
-            **({**_NO_ROWS, "why_no_rows": found} if isinstance(found, str) else found),
-        }
-
-    def _past(self, ref: ResourceRef) -> Past | None:
-        """The past of the table in which a resource keeps its rows; None if it keeps none."""
-        keeps = kept_in(self.plan, ref)
-        if keeps is None:
-            return None
-        table = self.plan.table(ref.name) if ref.kind == "table" else None
-        if table is not None and table.typed is not None:
-            return Past(self.store.tables, keeps, table.typed.key, is_typed=True)
-        join = self.plan.join(ref.name) if ref.kind == "join" else None
-        selects = isinstance(join, TableTableJoinPlan) and join.select is not None
-        return Past(self.store.tables, keeps, is_typed=selects)
-
-    def _events(self, ref: ResourceRef) -> list[Event]:
-        """The events of all resources of this kind and name, the oldest first."""
-        named = {"kind": kind_called(ref.kind), "name": ref.name}
-        return sorted(Event(**row) for row in self.store.tables.newest(EVENTS, ("at",), _EVENTS, named))
+def resource_page(
+    store: Store, plan: Plan, documents: list[Document], ref: ResourceRef, visitor: Visitor
+) -> dict[str, Any]:
+    """The values for the template of a resource that has a document."""
+    past = _past(store, plan, ref)
+    with ThreadPoolExecutor() as at_once:  # each may be a statement of a second
+        counting = at_once.submit(store.figures, plan, {past.table} if past else (), {ref})
+        rows = at_once.submit(readable, f"the rows of {ref}", partial(_rows, past, visitor))
+        happening = at_once.submit(readable, "events", partial(_events, store, ref))
+        batches = _batches_of(store, ref)
+    figures, events, found = counting.result(), happening.result(), rows.result()
+    (one,) = resource_statuses(documents, plan, figures, ref)
+    return {
+        "title": str(ref),
+        "one": one,
+        "letters": figures.letters_of(str(ref)),
+        "spec": yaml_text(one.resource["spec"]) if one.resource.get("spec") else "",
+        "events": events if isinstance(events, str) else events_of(events, one.document),
+        "batches": batches,
+        **({**_NO_ROWS, "why_no_rows": found} if isinstance(found, str) else found),
+    }
 
 
 def topic_page(store: Store, plan: Plan, topic: TopicPlan) -> dict[str, Any]:
@@ -98,6 +74,24 @@ def topic_page(store: Store, plan: Plan, topic: TopicPlan) -> dict[str, Any]:
         "newest": reading.result(),
         "batches": batches,
     }
+
+
+def _past(store: Store, plan: Plan, ref: ResourceRef) -> Past | None:
+    """The past of the table in which a resource keeps its rows; None if it keeps none."""
+    keeps = kept_in(plan, ref)
+    if keeps is None:
+        return None
+    table = plan.table(ref.name) if ref.kind == "table" else None
+    if table is not None and table.typed is not None:
+        return Past(store.tables, keeps, table.typed.key, is_typed=True)
+    join = plan.join(ref.name) if ref.kind == "join" else None
+    return Past(store.tables, keeps, is_typed=isinstance(join, TableTableJoinPlan) and join.select is not None)
+
+
+def _events(store: Store, ref: ResourceRef) -> list[Event]:
+    """The events of all resources of this kind and name, the oldest first."""
+    named = {"kind": kind_called(ref.kind), "name": ref.name}
+    return sorted(Event(**row) for row in store.tables.newest(EVENTS, ("at",), _EVENTS, named))
 
 
 def _batches_of(store: Store, ref: ResourceRef) -> list[dict[str, Any]] | str:

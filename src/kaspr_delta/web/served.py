@@ -15,7 +15,7 @@ from kaspr_delta.engine.streams.event import App
 from kaspr_delta.errors import NotFoundError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.paths import Path
-from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan, WebViewPlan
+from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.plan.definition.waiting import in_words, without_waiting
 from kaspr_delta.runtime.report import Status
 from kaspr_delta.spec.webview import KasprWebView
@@ -26,31 +26,6 @@ from kaspr_delta.web.store import Store
 from kaspr_delta.web.view import View
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class KnownTables:
-    """Tables by name, and for each table that cannot be read the reason."""
-
-    tables: dict[str, TablePlan]
-    reasons: dict[str, str]
-
-    @classmethod
-    def of(cls, store: Store, plan: Plan) -> KnownTables:
-        """The tables that the views of an application read, with their current columns."""
-        tables, reasons = dict[str, TablePlan](), dict[str, str]()
-        for name in sorted({table for view in plan.web_views for table in view.tables}):
-            found = known(plan.known_table(name), store.columns)
-            if isinstance(found, str):
-                reasons[name] = found
-            else:
-                tables[name] = found
-        return cls(tables, reasons)
-
-    def reason_to_wait(self, view: WebViewPlan) -> str | None:
-        """Why a view cannot answer; None if it can."""
-        waiting = [f"table/{table} waits: {self.reasons[table]}" for table in view.tables if table in self.reasons]
-        return "; ".join(waiting) or None
 
 
 @dataclass(frozen=True)
@@ -134,9 +109,16 @@ class Served:
                 _log.warning("the applied manifests cannot be taken up", exc_info=True)
 
     def _has_changed(self) -> bool:
-        if self.site.missing and KnownTables.of(self.store, self.site.plan).reasons != self.site.missing:
+        if self.site.missing and self._tables(self.site.plan)[1] != self.site.missing:
             return True
         return self.documents is None and self._registry.version != self.site.version
+
+    def _tables(self, plan: Plan) -> tuple[dict[str, TablePlan], dict[str, str]]:
+        """The tables that views read, with their current columns, and for each that cannot be read the reason."""
+        names = sorted({table for view in plan.web_views for table in view.tables})
+        found = {name: known(plan.known_table(name), self.store.columns) for name in names}
+        tables = {name: one for name, one in found.items() if not isinstance(one, str)}
+        return tables, {name: one for name, one in found.items() if isinstance(one, str)}
 
     def _load(self) -> Site:
         version = None if self.documents is not None else self._registry.version
@@ -147,30 +129,30 @@ class Served:
             raise NotFoundError.among("application", self.app or "", applications)
         app = App.of(plan.application, plan.application_id)
         outbox = Outbox(self.store, plan, self.metrics.sent)
-        known = KnownTables.of(self.store, plan)
-        for table in known.tables.values():
+        tables, missing = self._tables(plan)
+        for table in tables.values():
             self.store.reader(table)  # its copy starts before the first request
         answering: dict[str, dict[str, View | str]] = {}
         for view in plan.web_views:
-            reason = known.reason_to_wait(view)
-            if reason is not None:
-                answering.setdefault(view.path, {})[view.method] = f"{view.ref} {in_words(reason)}"
-                continue
-            tables = {name: known.tables[name] for name in view.tables}
-            answering.setdefault(view.path, {})[view.method] = View(
-                view,
-                app,
-                tables,
-                outbox.topics,
-                self.store.reader,
-                outbox.send,
-                self.metrics.used,
-                plan.event_timeout / 1_000,
+            waits = "; ".join(f"table/{name} waits: {missing[name]}" for name in view.tables if name in missing)
+            answering.setdefault(view.path, {})[view.method] = (
+                f"{view.ref} {in_words(waits)}"
+                if waits
+                else View(
+                    view,
+                    app,
+                    {name: tables[name] for name in view.tables},
+                    outbox.topics,
+                    self.store.reader,
+                    outbox.send,
+                    self.metrics.used,
+                    plan.event_timeout / 1_000,
+                )
             )
         for path, method, reason in _waiting(plan, manifests(documents)):
             answering.setdefault(path, {})[method] = reason
         routes = [Route(Path.of(path), methods) for path, methods in answering.items()]
-        return Site(version, plan, tuple(sorted(routes, key=lambda route: route.path.precedence)), known.reasons)
+        return Site(version, plan, tuple(sorted(routes, key=lambda route: route.path.precedence)), missing)
 
 
 def _waiting(plan: Plan, declared: Mapping[tuple[str, str], Any]) -> Iterator[tuple[str, str, str]]:

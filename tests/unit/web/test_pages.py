@@ -24,7 +24,7 @@ from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.web.picture import HEIGHT, TEXT_HEIGHT, TEXT_WIDTH, WIDTH, picture
 from tests.folders import folder_of
-from tests.unit.web.conftest import ROOT, Serving, Shop, manifest, plan_of, served
+from tests.unit.web.conftest import ROOT, Serving, Shop, manifest, plan_of, served, view
 
 NOW = datetime.now(timezone.utc)
 EVIL = "<script>alert('x')</script>"
@@ -295,12 +295,15 @@ def raw_order_records(count: int) -> pa.Table:
 
 def test_pages_need_the_token_refuse_post_and_link_below_their_prefix(serving: Serving) -> None:
     secret = "-".join("abc")
-    with serving(manifest("KasprTable", "t", "name: t"), token=secret, root_path="/apps/x") as shop:
+    v = view("v", "GET", "/v/{x}", "def f(request, x): return x")
+    with serving(manifest("KasprTable", "t", "name: t"), v, token=secret, root_path="/apps/x") as shop:
         assert shop.client.get("/ui/").status_code == 401
         bearer = {"authorization": f"Bearer {secret}"}
         assert "/apps/x/ui/table/t" in Tags(shop.client.get("/ui/", headers=bearer).text).links
         assert shop.client.post("/ui/", headers=bearer).status_code == 405
         assert shop.client.get("/", headers=bearer).headers["location"] == "/apps/x/ui/"
+        assert shop.client.get("/v/1", headers=bearer).text == "1"
+        assert shop.client.get("/status/", headers=bearer).json()["app"] == "shop"
 
 
 def test_typed_tables_and_tables_of_others_have_pages(serving: Serving) -> None:

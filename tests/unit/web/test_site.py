@@ -225,8 +225,9 @@ def test_many_clients_send_at_once_and_nothing_is_lost(serving: Serving) -> None
         assert head.version < 60  # requests that came during a commit share the next one
 
 
-def test_metrics_have_the_names_and_labels_of_kaspr(serving: Serving) -> None:
-    with serving(USERS, LOOKUP) as shop:
+def test_metrics_and_status_have_the_names_of_kaspr_and_open_api_describes_each_view(serving: Serving) -> None:
+    dated = view("dated", "POST", "/on/{day:[0-9]{4}}", "def f(request): return 1", response="statusCode: 201")
+    with serving(USERS, LOOKUP, dated) as shop:
         shop.put(plan_of(shop, "users"), {"u1": 1, "u2": 2})
         shop.client.get("/user/u1")
         shop.client.get("/nothing")
@@ -240,33 +241,17 @@ def test_metrics_have_the_names_and_labels_of_kaspr(serving: Serving) -> None:
             f'kaspr_http_status_codes_total{{{common},status_code="404",W}} 1.0',
             f"kaspr_health{{{common},W}} 0.0",
         } <= lines, scraped.text
-
-
-def test_status_has_the_fields_of_kaspr_and_of_the_command_status(serving: Serving) -> None:
-    with serving(USERS, LOOKUP) as shop:
         status = shop.client.get("/status/").json()
         assert (status["leader"], status["rebalancing"], status["app"]) == (True, False, "shop")
         assert status["table_metadata"] == {"users": {"changelog": "shop-app-users-changelog"}}
         assert (status["resources"], status["metrics"]) == ([], [])
         assert shop.client.post("/status/").status_code == 405
-
-
-def test_open_api_describes_each_view(serving: Serving) -> None:
-    dated = view("dated", "POST", "/on/{day:[0-9]{4}}", "def f(request): return 1", response="statusCode: 201")
-    with serving(USERS, LOOKUP, dated) as shop:
         document = shop.client.get("/openapi.json").json()
-        assert document["paths"]["/user/{id}"]["get"]["operationId"] == "lookup"
-        assert document["paths"]["/user/{id}"]["get"]["x-kaspr-tables"] == ["users"]
-        (day,) = document["paths"]["/on/{day}"]["post"]["parameters"]
-        assert day["schema"]["pattern"] == "^(?:[0-9]{4})$"
-        assert "201" in document["paths"]["/on/{day}"]["post"]["responses"]
+        get, post = document["paths"]["/user/{id}"]["get"], document["paths"]["/on/{day}"]["post"]
+        assert (get["operationId"], get["x-kaspr-tables"]) == ("lookup", ["users"])
+        assert [day["schema"]["pattern"] for day in post["parameters"]] == ["^(?:[0-9]{4})$"]
+        assert "201" in post["responses"]
         assert "security" not in document
-
-
-def test_a_server_below_a_prefix_matches_paths_without_it(serving: Serving) -> None:
-    with serving(view("v", "GET", "/v/{x}", "def f(request, x): return x"), root_path="/apps/shop") as shop:
-        assert shop.client.get("/v/1").text == "1"
-        assert shop.client.get("/status/").json()["app"] == "shop"
 
 
 def test_a_server_refuses_unknown_schemas_and_catalogs_without_sql_warehouse(shop: Shop) -> None:
