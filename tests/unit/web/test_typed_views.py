@@ -76,9 +76,13 @@ def table_folder(shop: Shop, table: str) -> Path:
     return location
 
 
-def test_a_view_looks_up_rows_by_the_columns_of_their_key(serving: Serving) -> None:
-    with serving(WRITTEN, LOOKUP) as shop:
-        put(table_folder(shop, "shops"), [BERLIN, {**NOTHING, "country": "DE", "number": 8}])
+def test_a_view_looks_up_typed_rows_sees_their_types_and_cannot_write_them(serving: Serving) -> None:
+    types = "def types(value, shops): return [[k, repr(row)] for k, row in shops.items()]"
+    write = "def f(value, shops): shops['DE', 7] = {}"
+    views = (view(name, "GET", f"/{name}", python, tables="shops") for name, python in {"t": types, "w": write}.items())
+    with serving(WRITTEN, LOOKUP, *views) as shop:
+        nothing = {**NOTHING, "country": "DE", "number": 8}
+        put(table_folder(shop, "shops"), [BERLIN, nothing])
         assert wait_for(lambda: (found := shop.client.get("/shops/DE/7")).status_code == 200 and found).json() == {
             "country": "DE",
             "number": 7,
@@ -90,24 +94,14 @@ def test_a_view_looks_up_rows_by_the_columns_of_their_key(serving: Serving) -> N
             "tags": {"a": 1, "b": None},
             "staff": [{"name": "Ann", "share": 0.5}, None],
         }
-        assert shop.client.get("/shops/DE/8").json() == {**NOTHING, "country": "DE", "number": 8}
+        assert shop.client.get("/shops/DE/8").json() == nothing
         assert shop.client.get("/shops/SE/7").status_code == 500
-
-
-def test_functions_of_views_see_the_types_of_columns(serving: Serving) -> None:
-    python = "def types(value, shops): return [[k, repr(row)] for k, row in shops.items()]"
-    with serving(WRITTEN, view("types", "GET", "/types", python, tables="shops")) as shop:
-        put(table_folder(shop, "shops"), [BERLIN])
-        assert wait_for(lambda: shop.client.get("/types").json()) == [[["DE", 7], repr(BERLIN)]]
-
-
-def test_a_view_cannot_write_a_typed_table(serving: Serving) -> None:
-    python = "def f(value, shops): shops['DE', 7] = {}"
-    with serving(WRITTEN, view("w", "GET", "/w", python, tables="shops")) as shop:
+        assert shop.client.get("/t").json() == [[["DE", 7], repr(BERLIN)], [["DE", 8], repr(nothing)]]
         assert "cannot be written here" in shop.client.get("/w").text
 
 
 PRODUCTS = pa.schema([("id", pa.int32()), ("name", pa.string())])
+TAGGED = PRODUCTS.append(pa.field("tags", pa.list_(pa.int32())))
 PRODUCT = view(
     "product",
     "GET",
@@ -163,30 +157,17 @@ def test_a_view_answers_503_with_the_problem_of_a_table_of_others(
 @pytest.fixture
 def products(shop: Shop, tmp_path: Path) -> TablePlan:
     """A Delta table of others, with known columns."""
-    schema = PRODUCTS.append(pa.field("tags", pa.list_(pa.int32())))
-    put(tmp_path / "products", [], schema)
+    put(tmp_path / "products", [], TAGGED)
     shop.apply(table_of_others(tmp_path / "products"))
-    columns = shop.delta.types(str(tmp_path / "products"))
-    assert columns is not None
-    plan = plan_of(shop, "products")
-    assert plan.typed is not None
-    found = known(plan, SimpleStore(shop).columns)
+    found = known(plan_of(shop, "products"), shop.delta.types)
     assert isinstance(found, TablePlan)
     return found
 
 
-class SimpleStore:
-    """A store that has only the columns of tables."""
-
-    def __init__(self, shop: Shop) -> None:
-        self.columns = shop.delta.types
-
-
 def test_the_greatest_row_of_a_key_counts_as_in_a_join(shop: Shop, products: TablePlan, tmp_path: Path) -> None:
     """Numbers are compared as numbers, and null comes first."""
-    schema = PRODUCTS.append(pa.field("tags", pa.list_(pa.int32())))
     rows = [{"id": 1, "name": "same", "tags": tags} for tags in ([9], [10], [10, None], None)]
-    put(tmp_path / "products", [*rows, {"id": None, "name": "no key", "tags": []}], schema)
+    put(tmp_path / "products", [*rows, {"id": None, "name": "no key", "tags": []}], TAGGED)
     copy = LocalCopy(shop.delta, products)
     for _ in ("asked", "copied"):
         found = {key: text_of(products).value_object(value)["tags"] for key, value in copy.scan(None).items()}
@@ -198,15 +179,14 @@ def test_the_greatest_row_of_a_key_counts_as_in_a_join(shop: Shop, products: Tab
 def test_changes_by_others_are_followed_without_a_new_copy(
     shop: Shop, products: TablePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schema = PRODUCTS.append(pa.field("tags", pa.list_(pa.int32())))
-    put(tmp_path / "products", [{"id": 1, "name": "Widget"}, {"id": 2, "name": "Lamp"}], schema)
+    put(tmp_path / "products", [{"id": 1, "name": "Widget"}, {"id": 2, "name": "Lamp"}], TAGGED)
     copy = LocalCopy(shop.delta, products)
     copy.refresh()
     monkeypatch.setattr(LocalCopy, "copied_anew", None)
     table = deltalake.DeltaTable(tmp_path / "products")
     table.update(predicate="id = 1", new_values={"name": "Better"})
     table.delete("id = 2")
-    put(tmp_path / "products", [{"id": 3, "name": "Rope"}], schema)
+    put(tmp_path / "products", [{"id": 3, "name": "Rope"}], TAGGED)
     assert copy.refresh()
     names = {key: text_of(products).value_object(value)["name"] for key, value in copy.scan(None).items()}
     assert names == {"1": "Better", "3": "Rope"}
@@ -231,7 +211,7 @@ def test_a_key_of_any_type_is_found_before_and_after_the_table_is_copied(
     schema = pa.schema([("k", column), ("n", pa.int32())])
     put(tmp_path / "t", [{"k": value, "n": n} for n, value in enumerate(values)], schema)
     shop.apply(manifest("KasprTable", "t", f"source: {{table: {tmp_path / 't'}, key: [k]}}"))
-    plan = known(plan_of(shop, "t"), SimpleStore(shop).columns)
+    plan = known(plan_of(shop, "t"), shop.delta.types)
     assert isinstance(plan, TablePlan)
     copy, text = LocalCopy(shop.delta, plan), text_of(plan)
     for _ in ("asked", "copied"):
@@ -258,7 +238,7 @@ def test_columns_that_the_table_does_not_have_yet_are_null(shop: Shop) -> None:
 def test_a_column_whose_type_has_changed_is_an_error_instead_of_old_rows(
     shop: Shop, products: TablePlan, tmp_path: Path
 ) -> None:
-    put(tmp_path / "products", [{"id": 1, "name": "Widget"}], PRODUCTS.append(pa.field("tags", pa.list_(pa.int32()))))
+    put(tmp_path / "products", [{"id": 1, "name": "Widget"}], TAGGED)
     copy = LocalCopy(shop.delta, products)
     copy.refresh()
     retyped = pa.table({"id": pa.array([1], pa.int32()), "name": pa.array([date(2024, 1, 1)])})
