@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
@@ -64,10 +63,13 @@ class WebApplication:
             await _response(answer, head=scope["method"] == "HEAD")(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        async with _running(self.served):
+        self.served.start()
+        try:
             await receive()
             await send({"type": "lifespan.startup.complete"})
             await receive()
+        finally:
+            await to_thread.run_sync(self.served.close)
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, http: HttpRequest) -> Answer:
@@ -109,15 +111,8 @@ class WebApplication:
         body = await _body(http, self.most_bytes)
         if isinstance(body, Answer):
             return body
-        request = Request(
-            http.method,
-            http.url.path,
-            http.url.query,
-            http.headers,
-            parameters,
-            body,
-            self.access.user(http),
-        )
+        user, url = self.access.user(http), http.url
+        request = Request(http.method, url.path, url.query, http.headers, parameters, body, user)
         return await self._in_a_thread(view, request)
 
     async def _in_a_thread(self, view: View, request: Request) -> Answer:
@@ -184,15 +179,6 @@ class WebApplication:
 
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
-
-
-@contextlib.asynccontextmanager
-async def _running(served: Served) -> AsyncIterator[None]:
-    served.start()
-    try:
-        yield
-    finally:
-        await to_thread.run_sync(served.close)
 
 
 async def _body(http: HttpRequest, most: int) -> bytes | Answer:
