@@ -159,15 +159,19 @@ def test_behind_a_proxy_only_the_named_user_may_retry_and_is_in_the_event(failed
         assert "as ann@example.org asked" in shop.client.get("/ui/agent/ingest-orders", headers=ann).text
 
 
-def test_the_token_is_a_password_for_pages_only(failed: Shop) -> None:
+def test_all_but_healthz_needs_the_token_which_is_a_password_for_pages_only(failed: Shop) -> None:
     secret = "-".join("abc")
     with served(failed, token=secret) as shop:
         asked = shop.client.get("/ui/")
         assert asked.headers["www-authenticate"] == 'Bearer, Basic realm="kaspr-delta"'
         assert shop.client.get("/ui/", auth=("anybody", secret)).status_code == 200
         assert shop.client.get("/ui/", auth=("anybody", "wrong")).status_code == 401
-        assert shop.client.get("/ui/", headers={"authorization": "Basic ???"}).status_code == 401
         assert shop.client.get("/status/", auth=("anybody", secret)).status_code == 401
+        assert shop.client.get("/status/", headers={"authorization": f"Bearer {secret}"}).status_code == 200
+        for wrong in ("Basic ???", "Bearer other"):
+            assert shop.client.get("/ui/", headers={"authorization": wrong}).status_code == 401
+        for path, status in {"/healthz": 200, "/metrics": 401, "/status/": 401, "/view": 401}.items():
+            assert shop.client.get(path).status_code == status, path
         assert shop.client.post("/ui/dead-letters/retry", data={}).status_code == 401
 
 
