@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from databricks.sdk import WorkspaceClient
-from databricks.sdk.errors import NotFound
-from databricks.sdk.service.jobs import BaseJob
+from typing import TYPE_CHECKING
 
 from kaspr_delta.settings import APPLICATION_MARK
 from kaspr_delta.workspace.deployed import asking, tag
+
+if TYPE_CHECKING:
+    from databricks.sdk import WorkspaceClient
+    from databricks.sdk.service.jobs import BaseJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class DeployedSchema:
 
         Raises SetupError if the workspace does not answer.
         """
+        from databricks.sdk.errors import NotFound
+
         with asking():
             try:
                 found = self.client.schemas.get(self.name)
