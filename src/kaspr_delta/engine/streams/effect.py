@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import EFFECT, HEADERS, PROBLEM, TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from kaspr_delta.engine.rows.rows import Rows
 
 SCHEMA = arrow_schema(EFFECT)
 
@@ -52,8 +52,6 @@ class Effect(NamedTuple):
 
 def to_rows(spark: SparkSession, effects: Iterable[Effect]) -> Rows:
     """Return effects as rows on the driver."""
-    from kaspr_delta.engine.rows.local_rows import LocalRows  # needs Spark, which the web side does without
-
     return LocalRows(spark, pa.Table.from_batches([to_arrow(effects)], SCHEMA))
 
 
