@@ -20,11 +20,12 @@ ORDER: dict[str, Any] = {"order_id": "O1", "product_id": "P1", "quantity": 2}
 
 def test_a_run_reports_batches_lag_and_resources_that_have_caught_up(spark: SparkSession, tmp_path: Path) -> None:
     app = Application.open(join_and_reader(tmp_path), warehouse=tmp_path / "wh", spark=spark)
+    app.table("orders").put({"O0": ORDER})
     app.table("products").put({"P1": {"name": "Widget", "price": 1}})
     received: list[RunEvent] = []
     app.run(listener=received.append)
     done = [(str(event.resource), event.report.rows_in) for event in received if isinstance(event, BatchDone)]
-    assert (JOIN, 1) in done
+    assert (JOIN, 2) in done
     assert {str(event.resource) for event in received if isinstance(event, CaughtUp)} == {str(r) for r in app.plan.runs}
 
     stop, joined, seen = threading.Event(), threading.Event(), dict[str, int]()
