@@ -97,7 +97,7 @@ def joined(app: Application) -> dict[int, Counter[Detail]]:
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("seeds", "runs"),
-    [(25, 3), pytest.param(1_000, 8, marks=[pytest.mark.slow, pytest.mark.timeout(3_600)])],
+    [(25, 2), pytest.param(1_000, 8, marks=[pytest.mark.slow, pytest.mark.timeout(3_600)])],
 )
 def test_each_order_is_joined_with_the_details_that_refer_to_it_when_it_comes(
     spark: SparkSession, tmp_path: Path, seeds: int, runs: int

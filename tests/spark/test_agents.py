@@ -63,6 +63,7 @@ def test_a_failed_event_leaves_nothing_but_a_dead_letter(app: Application) -> No
     assert app.table("counters").get("unlucky") is None
 
 
+@pytest.mark.slow  # the large batches of `test_ordered_input.py` and `test_topic_commit.py` go through workers too
 def test_many_records_go_through_spark_workers_in_order(spark: SparkSession, tmp_path: Path) -> None:
     app = set_limits(open_app(spark, tmp_path), few_events=Size(3, 1 << 20))
     app.topic("sentences").produce(

@@ -39,7 +39,7 @@ DELETE FROM rows WHERE rowid =
 (SELECT rowid FROM rows WHERE key = ? AND start = ? AND at IS ? AND value = ? LIMIT 1)
 """
 _FIND = "SELECT * FROM rows WHERE key = ? AND start = ?"
-_SCAN = "SELECT * FROM rows WHERE ?1 IS NULL OR start = ?1"
+_SCAN = "SELECT * FROM rows WHERE ? IS NULL OR start = ?"
 
 
 class LocalCopy:
@@ -86,7 +86,7 @@ class LocalCopy:
 
     def scan(self, start: int | None) -> dict[RowKey, str]:
         """All rows, or those of the window that begins at ``start``."""
-        rows: Iterable[Row] | None = self._copied(_SCAN, [(start,)])
+        rows: Iterable[Row] | None = self._copied(_SCAN, [(start, start)])
         if rows is None:
             rows = itertools.chain.from_iterable(map(rows_of, self._batches()))
         best = best_of(rows, self._rows.rank)
