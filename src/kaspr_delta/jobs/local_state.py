@@ -30,7 +30,7 @@ def give_back_state(root: Path, target: str, application: str) -> None:
     owner = place / _OWNER
     before = owner.read_text(encoding="utf-8") if owner.is_file() else _NOBODY
     if before != application:
-        aside = base.parent / "kaspr-delta" / target
+        aside = base / ".kaspr-delta" / target
         _move(place, aside / quote(before, safe=""))
         place.mkdir(parents=True, exist_ok=True)
         # Between the two moves: wherever this is interrupted, the owner is right about all that lies there.
