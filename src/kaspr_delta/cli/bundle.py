@@ -38,7 +38,6 @@ class BundleCli:
     """The command ``databricks bundle`` with the options of one application and target."""
 
     command: str
-    folder: str
     options: tuple[str, ...]
 
     @classmethod
@@ -53,7 +52,7 @@ class BundleCli:
             )
         options = ["--target", target, *(["--profile", profile] if profile else [])]
         options += [text for variable in (f"application={folder}", *(var or ())) for text in ("--var", variable)]
-        return cls(command, folder, tuple(options))
+        return cls(command, tuple(options))
 
     def run(self, verb: str, *more: str) -> int:
         """Run a command of the CLI; its exit code."""

@@ -16,6 +16,7 @@ from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.loader import load_path
 
 if TYPE_CHECKING:
+    from kaspr_delta.jobs import Storage
     from kaspr_delta.workspace import DeployedSchema
 
 
@@ -73,22 +74,23 @@ def purge(
 
     bundle = BundleCli.of(application, target, profile, var)
     client = Workspace.connect(profile).client
-    for name, schema, location in _storages(bundle, target):
+    for storage in _storages(bundle, target):
+        schema = storage.full_name
         deployed = DeployedSchema(client, schema)
         made_by = deployed.made_by()
         if made_by is None:
             typer.echo(f"{schema} does not exist: there is nothing to remove")
             continue
-        _refuse_others(deployed, name, made_by)
+        _refuse_others(deployed, storage.application, made_by)
         if not yes:
             typer.confirm(f"Remove {schema} with its {deployed.tables()} tables and views, for good?", abort=True)
         deployed.remove()
-        left = f"; the files of its tables stay in {location}" if location else ""
+        left = f"; the files of its tables stay in {storage.location}" if storage.location else ""
         typer.echo(f"{schema} is removed{left}")
 
 
-def _storages(bundle: BundleCli, target: str) -> list[tuple[str, str, str]]:
-    """Each application of the folder, with its schema and the folder of its external tables. Raises ManifestError."""
+def _storages(bundle: BundleCli, target: str) -> list[Storage]:
+    """The storage of each application of the folder. Raises ManifestError."""
     from kaspr_delta.jobs import Deployment, Storage
 
     variables: dict[str, Any] = bundle.answer("validate").get("variables") or {}
@@ -96,8 +98,7 @@ def _storages(bundle: BundleCli, target: str) -> list[tuple[str, str, str]]:
     plans, findings = build_plans(load_path(Path(deployment.folder)))
     if has_errors(findings):
         raise ManifestError(findings)
-    storages = [Storage.of(plan, deployment) for plan in plans]
-    return [(one.application, f"{one.catalog}.{one.schema}", one.location) for one in storages]
+    return [Storage.of(plan, deployment) for plan in plans]
 
 
 def _refuse_others(deployed: DeployedSchema, application: str, made_by: str) -> None:

@@ -11,11 +11,12 @@ from kaspr_delta.cli.completion import complete_rebuilt, complete_resource
 from kaspr_delta.cli.interruption import stopped_by_signal
 from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report, working
 from kaspr_delta.cli.target import Target
+from kaspr_delta.grant import Grant
 from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime.versions import Versions
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.durations import interval
-from kaspr_delta.storage.spark.grants import Grant, grant_missing
+from kaspr_delta.storage.spark.grants import grant_missing
 
 if TYPE_CHECKING:
     from kaspr_delta.application import Application

@@ -21,8 +21,8 @@ from databricks.bundles.apps import (
     LifecycleWithStarted,
 )
 
+from kaspr_delta.grant import READER, Grant
 from kaspr_delta.jobs.deployment import Deployment
-from kaspr_delta.jobs.grant import READER, Grant
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import sends_of
 from kaspr_delta.settings import WAREHOUSE_VARIABLE

@@ -16,10 +16,10 @@ from databricks.bundles.jobs import (
     TriggerSettings,
 )
 
+from kaspr_delta.grant import Grant
 from kaspr_delta.jobs import oversight
 from kaspr_delta.jobs.compute import Compute
 from kaspr_delta.jobs.deployment import Deployment
-from kaspr_delta.jobs.grant import Grant
 from kaspr_delta.jobs.trigger import trigger_of
 from kaspr_delta.jobs.work import Work, task_key
 from kaspr_delta.plan.definition.application import Plan
@@ -139,7 +139,7 @@ class JobBuilder:
             *(text for resource in resources for text in ("--only", str(resource))),
             "--warehouse",
             self.warehouse,
-            *(text for grant in grants for text in ("--grant", grant.parameter)),
+            *(text for grant in grants for text in ("--grant", grant.text)),
             *(["--continuous"] if endless else []),
         ]
         return self._compute.task(key, f"{title}: {description}" if description else title, parameters)

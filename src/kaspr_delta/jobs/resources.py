@@ -9,9 +9,9 @@ from pathlib import Path
 from databricks.bundles import core
 
 from kaspr_delta.errors import UsageError
+from kaspr_delta.grant import OWNER, READER, Grant
 from kaspr_delta.jobs.app import app_grant, has_web_views, web_app
 from kaspr_delta.jobs.deployment import Deployment
-from kaspr_delta.jobs.grant import grants_of
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.jobs.storage import Storage
 from kaspr_delta.jobs.work import task_key, work_of
@@ -54,7 +54,12 @@ def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment) -> N
     # A separate key, because ``bundle run KEY`` refuses a key that two resources have.
     app_key = f"{key}__app"
     warehouse = Storage.of(plan, deployment).warehouse
-    grants = (*grants_of(deployment), *([app_grant(app_key, plan)] if served else []))
+    # They are no resource of the bundle: a deployment would take away the grants that it does not list.
+    grants = (
+        *(Grant(reader.name, READER) for reader in deployment.readers),
+        *(Grant(owner.name, OWNER) for owner in deployment.owners),
+        *([app_grant(app_key, plan)] if served else []),
+    )
     builder = JobBuilder(plan, deployment, warehouse, grants)
     if deployment.mode == "continuous":
         for unit in work:

@@ -35,7 +35,12 @@ class Storage:
         return cls(plan.application, deployment.catalog, schema, folder if deployment.location else "")
 
     @property
+    def full_name(self) -> str:
+        """The schema as ``catalog.schema``."""
+        return f"{self.catalog}.{self.schema}"
+
+    @property
     def warehouse(self) -> str:
         """The storage in the form in which commands take a warehouse."""
         location = f"?location={self.location}" if self.location else ""
-        return f"unity://{self.catalog}.{self.schema}/{VOLUME}{location}"
+        return f"unity://{self.full_name}/{VOLUME}{location}"

@@ -3,40 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaspr_delta.errors import SetupError, UsageError
+from kaspr_delta.grant import Grant
 from kaspr_delta.spec.ddl import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kaspr_delta.storage.namespace import Namespace
-
-# https://docs.databricks.com/data-governance/unity-catalog/manage-privileges/privileges.html
-PRIVILEGES = frozenset({"ALL PRIVILEGES", "CREATE TABLE", "MANAGE", "MODIFY", "SELECT", "USE SCHEMA"})
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """Privileges of a principal: a user, a group, or a service principal by its application id."""
-
-    principal: str
-    privileges: tuple[str, ...]
-
-    @classmethod
-    def of(cls, text: str) -> Grant:
-        """The grant that a text says. Raises UsageError.
-
-        >>> Grant.of("data team=USE SCHEMA,SELECT")
-        Grant(principal='data team', privileges=('USE SCHEMA', 'SELECT'))
-        """
-        principal, _, listed = text.rpartition("=")
-        privileges = tuple(privilege.strip() for privilege in listed.split(","))
-        if not principal or not PRIVILEGES.issuperset(privileges):
-            raise UsageError(f"grant {text!r}: expected PRINCIPAL=PRIVILEGE,… with {', '.join(sorted(PRIVILEGES))}")
-        return cls(principal, privileges)
 
 
 def grant_missing(spark: SparkSession, namespace: Namespace, grants: Iterable[Grant]) -> None:

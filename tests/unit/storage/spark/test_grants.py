@@ -6,8 +6,9 @@ import pytest
 from pyspark.errors import PySparkException
 
 from kaspr_delta.errors import SetupError, UsageError
+from kaspr_delta.grant import Grant
 from kaspr_delta.storage.namespace import UnityNamespace, Warehouse
-from kaspr_delta.storage.spark.grants import Grant, grant_missing
+from kaspr_delta.storage.spark.grants import grant_missing
 
 SCHEMA = UnityNamespace("main", "shop", "v")
 
