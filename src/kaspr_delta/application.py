@@ -97,13 +97,15 @@ class Application:
         *,
         warehouse: str | Path | None = None,
         app: str | None = None,
+        origin: str = "",
         spark: SparkSession | None = None,
         profile: str | None = None,
         limits: Limits | None = None,
     ) -> Application:
         """Open an application: apply the manifests of a file or folder, or, without one, use those applied before.
 
-        Resources applied from other files stay. Resources that are no longer in this file or folder are removed.
+        Resources applied from other files stay. Resources that are no longer in this file or folder are removed. If it
+        lies in another place each time, ``origin``, a relative path, says that it is the same.
 
         ``warehouse`` is a folder, or ``unity://CATALOG.SCHEMA/VOLUME``; by default the environment variable
         ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application if there are several.
@@ -120,10 +122,11 @@ class Application:
             tables = session_tables(location, schema, spark, limits)
             documents, name = Registry(tables).documents(), app if location.is_unity else schema
         else:
-            manifests = load_path(Path(path))
+            manifests = load_path(Path(path), origin)
             alone = only_plan(manifests, app)  # before Spark starts: a mistake in YAML should not cost seconds
             tables, name = session_tables(location, alone.schema, spark, limits), alone.application
-            update = partial(updated, new=documents_of(manifests, name), path=Path(path))
+            new = documents_of(manifests, name, in_place=not origin)
+            update = partial(updated, new=new, root=Path(origin) if origin else Path(path).absolute())
             _, documents = Registry(tables).change(update)
         opened = cls(tables.spark, tables.tables, only_plan(loaded(documents), name))
         opened._look()
@@ -249,6 +252,8 @@ class Application:
             waited = dict(self.plan.waiting)
             self._stale = {ref: one for ref, one in self._stale.items() if not self._is_rebuilt(one)}
             self._reload()
+            if waited or self.plan.waiting:
+                self.waiting_since()
             for ref, reason in self.plan.waiting:
                 if listener is not None and waited.get(ref) != reason:
                     listener(Waits(ref, reason))
@@ -268,6 +273,12 @@ class Application:
                     pass
         if self._stale:
             raise ResourceFailedError("\n".join(f"{ref} failed: {one.reason}" for ref, one in self._stale.items()))
+
+    def waiting_since(self) -> dict[str, datetime]:
+        """Since when each resource, as ``kind/name``, waits. Events say when that began, and when it ended."""
+        refs = {(kind_called(ref.kind), ref.name): ref for ref, _ in self.plan.waiting}
+        since = self._registry.waiting({id_: in_words(dict(self.plan.waiting)[ref]) for id_, ref in refs.items()})
+        return {str(refs[id_]): at for id_, at in since.items()}
 
     def rebuild(self, resource: str) -> RunReport:
         """Rebuild the state of a join (``join/NAME``) or of a table that is made from a table (``table/NAME``).

@@ -76,7 +76,31 @@ class SerializationError(KasprError):
 
 
 class ResourceFailedError(KasprError):
-    """A resource stopped with an error. Resources that do not need it went on."""
+    """A resource stopped with an error. Resources that do not need it went on.
+
+    ``may_pass``: whether the same work may go well later, although nobody changes anything.
+    """
+
+    def __init__(self, message: str, *, may_pass: bool = False) -> None:
+        super().__init__(message)
+        self.may_pass = may_pass
+
+
+# Errors of Spark that are the same until somebody grants a privilege.
+_REFUSALS = ("INSUFFICIENT_PERMISSIONS", "PERMISSION_DENIED", "UNAUTHORIZED_ACCESS")
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether the same work may go well later, although nobody changes anything.
+
+    So it is with errors of storage and of clusters, and where another process runs the resource. It is not with errors
+    that say what to do, and with missing privileges.
+    """
+    if isinstance(error, ResourceFailedError):
+        return error.may_pass
+    if isinstance(error, KasprError):
+        return isinstance(error, AlreadyRunningError)
+    return not any(refusal in str(error) for refusal in _REFUSALS)
 
 
 class NotQuietError(KasprError):

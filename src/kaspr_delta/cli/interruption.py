@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM: a run finishes its batches, any other command ends at once, and nothing prints a stack."""
+"""Ctrl-C and SIGTERM: a run finishes its batches, any other command ends at once, and nothing prints a stack.
+
+A file that changes may end a run, too.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
@@ -59,6 +63,38 @@ def stopped_by_signal() -> Iterator[Stop]:
 
     with _handling([signal.SIGINT, signal.SIGTERM], handle):
         yield stop
+
+
+@contextlib.contextmanager
+def stopped_by_change(stop: Stop, file: Path | None, every: float = 10.0) -> Iterator[None]:
+    """Let a change of a file ask to stop, too. It is read every so many seconds; a file that cannot be read is ignored.
+
+    So a run ends when what it runs was deployed anew.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        before = _content(file)
+        while not (over.wait(every) or stop.asked.is_set()):
+            now = _content(file)
+            if before is not None and now not in {None, before}:
+                note(f"{file} has changed: the run ends after the batches under way")
+                stop.asked.set()
+            before = before or now
+
+    watcher = threading.Thread(target=watch, name="watch", daemon=True)
+    if file is not None:
+        watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _content(file: Path | None) -> bytes | None:
+    with contextlib.suppress(OSError):
+        return None if file is None else file.read_bytes()
+    return None
 
 
 def off_main_thread(start: Callable[[], Result]) -> Result:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from kaspr_delta.cli.completion import complete_rebuilt, complete_resource
-from kaspr_delta.cli.interruption import stopped_by_signal
+from kaspr_delta.cli.interruption import stopped_by_change, stopped_by_signal
 from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report, working
 from kaspr_delta.cli.target import Target
+from kaspr_delta.errors import ResourceFailedError, may_pass
 from kaspr_delta.grant import Grant
 from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime.versions import Versions
 from kaspr_delta.spec.diagnostics import Severity
-from kaspr_delta.spec.durations import interval
+from kaspr_delta.spec.durations import duration_text, interval
 from kaspr_delta.storage.spark.grants import grant_missing
 
 if TYPE_CHECKING:
     from kaspr_delta.application import Application
+    from kaspr_delta.runtime.report import RunReport
+
+_IN_JOBS = "In jobs"
+# Seconds before a run tries again what failed.
+_BEFORE_RETRY = 60.0
 
 
 def run(  # noqa: PLR0913, PLR0917  one parameter an option
@@ -42,17 +51,45 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
             help="A live table, plain lines, or JSON lines for a log; auto is live on a terminal, else plain."
         ),
     ] = "auto",
+    origin: Annotated[
+        str,
+        typer.Option(
+            "--origin",
+            metavar="NAME",
+            help="The name of the manifests, if they lie elsewhere each time.",
+            rich_help_panel=_IN_JOBS,
+        ),
+    ] = "",
     grant: Annotated[
         list[str] | None,
-        typer.Option("--grant", metavar="WHO=PRIVILEGES", help="In a catalog: grant these on the schema first."),
+        typer.Option(
+            "--grant",
+            metavar="WHO=PRIVILEGES",
+            help="In a catalog: grant these on the schema first.",
+            rich_help_panel=_IN_JOBS,
+        ),
+    ] = None,
+    retries: Annotated[
+        int, typer.Option(min=0, help="How often to try again what may go well then.", rich_help_panel=_IN_JOBS)
+    ] = 0,
+    waiting: Annotated[
+        Literal["fail", "note"],
+        typer.Option(help="What to do about a resource that waits for longer than --grace.", rich_help_panel=_IN_JOBS),
+    ] = "note",
+    grace: Annotated[str, typer.Option(help="For how long a resource may wait.", rich_help_panel=_IN_JOBS)] = "1h",
+    until_changed: Annotated[
+        Path | None,
+        typer.Option(
+            "--until-changed", metavar="FILE", help="Also stop when this file changes.", rich_help_panel=_IN_JOBS
+        ),
     ] = None,
 ) -> None:
     """Run joins, agents and made tables until everything is caught up, or, with --continuous, until stopped.
 
     Tasks run by their schedules with --continuous, and once where --only names them. The exit code is 0, 1 when a
-    resource failed (the others went on), 2 for a wrong call. Ctrl-C and SIGTERM let the batches under way finish; with
-    --continuous the exit code is then 0, or 1 if a resource had failed; else 130 or 143. The next run goes on from
-    there. A second Ctrl-C ends the run at once.
+    resource failed (the others went on) or all of its events became dead letters, 2 for a wrong call. Ctrl-C and
+    SIGTERM let the batches under way finish; with --continuous the exit code is then 0, or 1 if a resource had failed;
+    else 130 or 143. The next run goes on from there. A second Ctrl-C ends the run at once.
 
     Progress is on standard error: rows in and out, how many rows and records a resource has yet to read (lag), and how
     long its batches take. What the run did is on standard output. JSON lines have `at`, `event` (batch, lag,
@@ -65,36 +102,72 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta run --continuous --every 1s --progress json 2>run.log
     """
     interval("--every", every)  # report a mistake before Spark is started
+    longest = timedelta(milliseconds=interval("--grace", grace)) if waiting == "fail" else None
     grants = [Grant.of(text) for text in grant or ()]
     if progress == "json":
         log_as_json()
-    application = target.open(path)
+    application = target.open(path, origin)
     grant_missing(application.spark, application.delta.namespace, grants)
     _show_versions(application)
     _show_waiting(application)
     if continuous:
         note(f"running, a batch at most every {every}; Ctrl-C stops")
-        _run_continuously(application, every, only or [], progress)
+        _run_continuously(application, every, only or [], progress, until_changed)
     else:
-        _run(application, only or [], progress)
+        _run(application, only or [], progress, retries)
+        _refuse_long_waiting(application, only or [], longest)
 
 
-def _run(application: Application, only: list[str], progress: ProgressOutput) -> None:
+def _run(application: Application, only: list[str], progress: ProgressOutput, retries: int) -> None:
     from kaspr_delta.cli.run_display import shown
 
     with stopped_by_signal() as stop:
         with shown(progress, keep=False) as listener:
-            report = application.run(only=only, listener=listener, stop=stop.asked)
+            report = _tried(lambda: application.run(only=only, listener=listener, stop=stop.asked), retries, stop.asked)
         show_report(report, results())
     if stop.by is not None:
         note("stopped before everything was caught up; the next run goes on from here")
         raise typer.Exit(stop.code)
+    if report.fruitless:
+        raise ResourceFailedError(f"every event of {', '.join(report.fruitless)} became a dead letter")
 
 
-def _run_continuously(application: Application, every: str, only: list[str], progress: ProgressOutput) -> None:
+def _tried(work: Callable[[], RunReport], retries: int, stop: threading.Event) -> RunReport:
+    """The report of a run, which is tried again so many times if it may go well then."""
+    for left in range(retries, 0, -1):
+        try:
+            return work()
+        except Exception as error:  # whatever it is, ``may_pass`` decides
+            if stop.is_set() or not may_pass(error):
+                raise
+            note(
+                f"{error}\ntried again in {_BEFORE_RETRY:.0f} s, at most {left} times", style="yellow", event="warning"
+            )
+        stop.wait(_BEFORE_RETRY)
+    return work()
+
+
+def _refuse_long_waiting(application: Application, only: list[str], longest: timedelta | None) -> None:
+    """Raise ResourceFailedError if one of these resources, or of all, has waited for longer than that."""
+    if longest is None:
+        return
+    now, reasons = datetime.now(timezone.utc), {str(ref): reason for ref, reason in application.plan.waiting}
+    late = [
+        f"{name} {in_words(reasons[name])}"
+        for name, since in application.waiting_since().items()
+        if now - since > longest and (not only or name in only)
+    ]
+    if late:
+        length = duration_text(longest // timedelta(milliseconds=1))
+        raise ResourceFailedError("\n".join([f"waiting for longer than {length}:", *late]))
+
+
+def _run_continuously(
+    application: Application, every: str, only: list[str], progress: ProgressOutput, until_changed: Path | None
+) -> None:
     from kaspr_delta.cli.run_display import shown
 
-    with stopped_by_signal() as stop, shown(progress, keep=True) as listener:
+    with stopped_by_signal() as stop, stopped_by_change(stop, until_changed), shown(progress, keep=True) as listener:
         application.run_continuously(stop.asked, every=every, only=only, listener=listener)
     note("stopped; the next run goes on from here")
 

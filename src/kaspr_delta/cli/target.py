@@ -35,9 +35,11 @@ class Target:
         """The warehouse: named, or that of the environment, or the default."""
         return Warehouse(warehouse_location(self.warehouse))
 
-    def open(self, path: Path | None = None) -> Application:
+    def open(self, path: Path | None = None, origin: str = "") -> Application:
         """The application, with the manifests of an optional path. Raises what ``Application.open`` raises."""
         from kaspr_delta.application import Application
 
         with working("Starting Spark"):
-            return off_main_thread(lambda: Application.open(path, warehouse=self.location.text, app=self.app))
+            return off_main_thread(
+                lambda: Application.open(path, warehouse=self.location.text, app=self.app, origin=origin)
+            )

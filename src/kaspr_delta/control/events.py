@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,6 +19,8 @@ NORMAL, WARNING = "Normal", "Warning"
 _CHANNEL = "Channel"
 REBUILD_REQUIRED = "RebuildRequired"
 """The reason of a resource that cannot go on from its state, in its condition and in an event."""
+WAITING, RESUMED = "Waiting", "Resumed"
+"""The reasons of events of a resource that waits, and of one that no longer waits."""
 
 Resources = Mapping[tuple[str, str], Manifest]
 """Resources by kind and name."""
@@ -114,6 +116,30 @@ def events_of_change(before: Resources, after: Resources, at: datetime) -> list[
         for reference in references(one, after)
         if (id_, reference) not in known
     ]
+
+
+def events_of_waiting(
+    known: Iterable[Event], waits: Mapping[tuple[str, str], str], at: datetime
+) -> tuple[list[Event], dict[tuple[str, str], datetime]]:
+    """The new events of resources that wait or no longer wait, and since when each one waits.
+
+    ``known`` are all earlier events, oldest first, and ``waits`` reasons by kind and name.
+    """
+    since: dict[tuple[str, str], Event] = {}
+    told: dict[tuple[str, str], Event] = {}
+    for event in known:
+        if event.reason == WAITING:
+            since.setdefault((event.kind, event.name), event)
+            told[event.kind, event.name] = event
+        elif event.reason == RESUMED:
+            since.pop((event.kind, event.name), None)
+    new = [
+        Event(at, WARNING, WAITING, *id_, reason)
+        for id_, reason in waits.items()
+        if id_ not in since or told[id_].message != reason
+    ]
+    new += [Event(at, NORMAL, RESUMED, *id_, "It no longer waits") for id_ in since if id_ not in waits]
+    return new, {id_: since[id_].at if id_ in since else at for id_ in waits}
 
 
 def _event(one: Manifest, reference: Reference, at: datetime) -> Event:

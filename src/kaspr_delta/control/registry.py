@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kaspr_delta.control.events import WARNING, Event, Resources, events_of_change
+from kaspr_delta.control.events import WARNING, Event, Resources, events_of_change, events_of_waiting
 from kaspr_delta.errors import NotFoundError, SetupError
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
@@ -27,9 +27,11 @@ WAREHOUSE_FORMAT = 3
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An applied manifest. ``origin`` is its file as an absolute path, ``file`` the path as given when it was applied.
+    """An applied manifest. ``file`` is the path of its file as given when it was applied.
 
-    ``created`` is the time when it was first applied. ``generation`` counts its specs from 1.
+    ``origin`` is that file as an absolute path or, of manifests with an origin of their own (see ``load_path``), the
+    path below that, wherever they lay. ``created`` is the time when it was first applied. ``generation`` counts its
+    specs from 1.
     """
 
     kind: str
@@ -42,12 +44,12 @@ class Document:
     generation: int = 1
 
     @classmethod
-    def of(cls, manifest: LoadedManifest, created: datetime | None = None) -> Document:
-        """The document of a manifest that was loaded from a file."""
+    def of(cls, manifest: LoadedManifest, *, in_place: bool = True) -> Document:
+        """The document of a manifest whose file lies where it says (``in_place``), or below an origin."""
         file, line = manifest.location.file, manifest.location.line
+        origin = str(Path(file).absolute()) if in_place else file
         name = manifest.manifest.metadata.name
-        created = created or datetime.now(timezone.utc)
-        return cls(manifest.manifest.kind, name, str(Path(file).absolute()), file, line, manifest.text, created)
+        return cls(manifest.manifest.kind, name, origin, file, line, manifest.text, datetime.now(timezone.utc))
 
     def load(self) -> LoadedManifests:
         """The manifest, with its location in its file."""
@@ -121,6 +123,16 @@ class Registry:
         if not of_one or replace(of_one[-1], at=event.at) != event:
             self.tables.append(EVENTS, [astuple(event)])
 
+    def waiting(self, waits: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], datetime]:
+        """Append the events of resources that wait, or no longer wait. Returns since when each one waits.
+
+        ``waits`` has their reasons by kind and name.
+        """
+        new, since = events_of_waiting(self.events(), waits, datetime.now(timezone.utc))
+        if new:
+            self.tables.append(EVENTS, [astuple(event) for event in new])
+        return since
+
     def events(self) -> list[Event]:
         """All events, oldest first."""
         return sorted(Event(**row) for row in self.tables.rows(EVENTS))
@@ -147,30 +159,35 @@ class Registry:
         return look
 
 
-def documents_of(loaded: LoadedManifests, application: str) -> list[Document]:
+def documents_of(loaded: LoadedManifests, application: str, *, in_place: bool = True) -> list[Document]:
     """The documents of one application, and those without one, which each later reading reports."""
     owners = {application, None}
     return [
-        Document.of(found)
+        Document.of(found, in_place=in_place)
         for found in loaded.manifests
         if (found.manifest.metadata.name if found.manifest.kind == "KasprApp" else found.manifest.metadata.application)
         in owners
     ]
 
 
-def applied(before: Iterable[Document], new: Iterable[Document], path: Path | None = None) -> list[Document]:
+def applied(before: Iterable[Document], new: Iterable[Document], root: Path | None = None) -> list[Document]:
     """The documents after new ones were applied: added, or instead of those with the same kind and name.
 
-    With the ``path`` of a file or folder, documents applied from it before are removed if they are not among the new
-    ones. A resource from another file stays, unless it is among the new ones.
+    With the ``root`` of the new ones, the absolute path of a file or folder or an origin, documents applied from it
+    before are removed if they are not among the new ones. A resource from another file stays, unless it is among the
+    new ones.
     """
     old = {document.id: document for document in before}
     fresh = {document.id: document.after(old.get(document.id)) for document in new}
-    root = None if path is None else path.absolute()
     if root is not None:
-        gone = [id_ for id_, document in old.items() if Path(document.origin).is_relative_to(root) and id_ not in fresh]
-        old = {id_: document for id_, document in old.items() if id_ not in gone}
+        old = {id_: one for id_, one in old.items() if id_ in fresh or not _is_below(one.origin, root)}
     return list((old | fresh).values())
+
+
+def _is_below(origin: str, root: Path) -> bool:
+    """Whether an origin is a root or below it. An origin may also be an absolute path that has the root in it."""
+    length, path = len(root.parts), Path(origin)
+    return any(parent.parts[-length:] == root.parts for parent in (path, *path.parents))
 
 
 def without(before: Iterable[Document], kind: str, name: str) -> list[Document]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from databricks.bundles.core import VariableOrList
 from databricks.bundles.jobs import (
     ClusterSpec,
-    DataSecurityMode,
     Environment,
     JobCluster,
     JobEnvironment,
@@ -52,8 +52,11 @@ class Compute:
         """The environment that tasks name; none on a cluster."""
         if not self.deployment.serverless:
             return []
+        base = self.deployment.base_environment
         spec = Environment(
-            environment_version=self.deployment.environment_version, dependencies=[WHEEL, *self.packages]
+            environment_version=None if base else self.deployment.environment_version,
+            base_environment=base or None,
+            dependencies=[WHEEL, *self.packages],
         )
         return [JobEnvironment(environment_key=ENVIRONMENT_KEY, spec=spec)]
 
@@ -61,15 +64,28 @@ class Compute:
         """The cluster that tasks name; none on serverless compute."""
         if self.deployment.serverless:
             return []
-        cluster = ClusterSpec(
-            spark_version=self.deployment.spark_version,
-            node_type_id=self.deployment.node_type,
+        wanted = self.deployment
+        spec: dict[str, Any] = {
+            "spark_version": wanted.spark_version,
             # A fixed size: streams do not shrink a cluster in time, they only grow it.
-            num_workers=self.deployment.workers,
-            data_security_mode=DataSecurityMode.SINGLE_USER,
-            custom_tags=dict(self.tags),
-        )
-        if self.deployment.workers == 0:
-            cluster.spark_conf = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"}
-            cluster.custom_tags = {**self.tags, "ResourceClass": "SingleNode"}
+            "num_workers": wanted.workers,
+            "data_security_mode": "SINGLE_USER",
+            "custom_tags": dict(self.tags),
+        }
+        if wanted.instance_pool_id:
+            spec["instance_pool_id"] = wanted.instance_pool_id
+        else:
+            spec["node_type_id"] = wanted.node_type or wanted.cloud.node_type
+        if wanted.policy_id:
+            spec |= {"policy_id": wanted.policy_id, "apply_policy_default_values": True}
+        if wanted.spot:
+            # The driver of a cluster with workers is no such node: without it the others are of no use.
+            spec[wanted.cloud.attributes] = {
+                "availability": wanted.cloud.spot,
+                "first_on_demand": 1 if wanted.workers else 0,
+            }
+        if wanted.workers == 0:
+            spec["spark_conf"] = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"}
+            spec["custom_tags"]["ResourceClass"] = "SingleNode"
+        cluster = ClusterSpec.from_dict(spec)  # type: ignore[arg-type]  # it is no TypedDict
         return [JobCluster(job_cluster_key=CLUSTER_KEY, new_cluster=cluster)]

@@ -8,14 +8,31 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from kaspr_delta.errors import NotFoundError, UsageError
+from kaspr_delta.jobs.cloud import Cloud
 from kaspr_delta.jobs.principal import Principal
 from kaspr_delta.spec.cron import quartz_problem, timezone_problem
+from kaspr_delta.spec.durations import interval
 
 Mode = Literal["scheduled", "continuous"]
+LayoutChoice = Literal["default", "one", "group", "resource"]
+Trigger = Literal["schedule", "table_update"]
 ComputeKind = Literal["default", "serverless", "cluster"]
+Performance = Literal["standard", "performance_optimized"]
+Waiting = Literal["fail", "note"]
 
-_SWITCHES = ("read_as_visitor",)
-_LISTS = ("notify", "viewers", "operators", "readers", "owners")
+_CHOICES = {
+    "mode": get_args(Mode),
+    "layout": get_args(LayoutChoice),
+    "trigger": get_args(Trigger),
+    "compute": get_args(ComputeKind),
+    "performance_target": get_args(Performance),
+    "waiting": get_args(Waiting),
+}
+_NOT_EMPTY = ("application", "target", "catalog", "spark_version", "environment_version")
+_DURATIONS = ("every", "waiting_grace")
+_SWITCHES = ("read_as_visitor", "spot")
+_LISTS = ("notify", "webhooks", "viewers", "operators", "readers", "owners")
+_PLAIN_LISTS = ("notify", "webhooks")
 _NUMBERS = {"workers": 0, "retries": 0, "timeout_minutes": 1, "backlog_bytes": 0}
 _MAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
@@ -32,32 +49,56 @@ class Deployment:
 
     Jobs run as ``run_as``, or as the identity that deploys. ``readers`` may read the schema, ``owners`` also manage it.
 
-    ``compute`` ``default`` is serverless for scheduled jobs and a job cluster for continuous ones; ``spark_version``,
-    ``node_type`` and ``workers`` describe that cluster, which without workers is a single node.
+    ``layout`` says which resources one task runs: see ``work.work_of``. With the ``trigger`` ``table_update`` a
+    scheduled job starts when a table that others write has changed, and by the schedule (or else once a day) all the
+    same. ``every`` is the pause between two batches of a continuous run.
 
-    A failed task is retried ``retries`` times, and no task runs longer than ``timeout_minutes``; neither applies to
-    continuous jobs. ``notify`` are mail addresses for failures and for more than ``backlog_bytes`` of unread data (0:
-    no limit). ``sql_warehouse`` is the id of the SQL warehouse through which a Databricks App reads the tables; empty:
-    no App is deployed. With ``read_as_visitor`` the App gets the tokens of its visitors, and reads as them.
+    ``compute`` ``default`` is serverless for scheduled jobs and a job cluster for continuous ones. Serverless compute
+    has an ``environment_version`` or a ``base_environment``, a ``performance_target`` and the ``usage_policy_id`` to
+    which it is billed. ``spark_version``, ``node_type`` and ``workers`` describe a cluster, which without workers is a
+    single node; ``node_type`` is empty for a usual one of the cloud at ``host``, or if the nodes come from the pool
+    ``instance_pool_id``. ``spot``: nodes that the cloud may take away. ``policy_id`` is a cluster policy.
+
+    A run tries ``retries`` times more what may go well then, and no task runs longer than ``timeout_minutes``; neither
+    applies to continuous jobs. With ``waiting`` ``fail`` a task fails if a resource has waited for ``waiting_grace``.
+    ``notify`` are mail addresses, and ``webhooks`` ids of notification destinations, for failures and for more than
+    ``backlog_bytes`` of unread data (0: no limit).
+
+    ``sql_warehouse`` is the id of the SQL warehouse through which a Databricks App reads the tables, and a dashboard
+    too; empty: neither is deployed. ``alert_schedule``, quartz cron text, says when it looks for what calls for
+    somebody; empty: never. With ``read_as_visitor`` the App gets the tokens of its visitors, and reads as them.
     """
 
     application: str = "order-system"
     target: str = "dev"
     mode: Mode = "scheduled"
+    layout: LayoutChoice = "default"
+    trigger: Trigger = "schedule"
     schedule: str = ""
     timezone: str = ""
+    every: str = "5s"
     catalog: str = "main"
     schema: str = ""
     location: str = ""
     developer: str = ""
     compute: ComputeKind = "default"
-    spark_version: str = "17.3.x-scala2.13"
-    node_type: str = "i3.xlarge"
-    workers: int = 1
     environment_version: str = "4"
+    base_environment: str = ""
+    performance_target: Performance = "standard"
+    usage_policy_id: str = ""
+    spark_version: str = "17.3.x-scala2.13"
+    node_type: str = ""
+    workers: int = 0
+    spot: bool = False
+    instance_pool_id: str = ""
+    policy_id: str = ""
+    host: str = ""
     retries: int = 2
     timeout_minutes: int = 360
+    waiting: Waiting = "fail"
+    waiting_grace: str = "1h"
     notify: tuple[str, ...] = ()
+    webhooks: tuple[str, ...] = ()
     backlog_bytes: int = 1_000_000_000
     run_as: Principal | None = None
     viewers: tuple[Principal, ...] = ()
@@ -65,24 +106,34 @@ class Deployment:
     readers: tuple[Principal, ...] = ()
     owners: tuple[Principal, ...] = ()
     sql_warehouse: str = ""
+    alert_schedule: str = ""
     read_as_visitor: bool = False
 
     def __post_init__(self) -> None:
-        _one_of("mode", self.mode, get_args(Mode))
-        _one_of("compute", self.compute, get_args(ComputeKind))
-        for name in ("application", "target", "catalog", "spark_version", "node_type", "environment_version"):
+        for name, known in _CHOICES.items():
+            _one_of(name, getattr(self, name), known)
+        for name in _NOT_EMPTY:
             if not getattr(self, name).strip():
-                msg = f"variable {name!r} is empty"
-                raise UsageError(msg)
+                _refuse(name, "it is empty")
         for name, least in _NUMBERS.items():
             if getattr(self, name) < least:
-                msg = f"variable {name!r} is {getattr(self, name)}, expected {least} or more"
-                raise UsageError(msg)
+                _refuse(name, f"it is {getattr(self, name)}, expected {least} or more")
+        for name in _DURATIONS:
+            interval(f"variable {name!r}:", getattr(self, name))
         if self.mode == "scheduled":
             _refuse("schedule", quartz_problem(self.schedule) if self.schedule else None)
             _refuse("timezone", timezone_problem(self.timezone) if self.timezone else None)
+        _refuse("alert_schedule", quartz_problem(self.alert_schedule) if self.alert_schedule else None)
         for address in self.notify:
             _refuse("notify", None if _MAIL.fullmatch(address) else f"{address!r} is no mail address")
+        self._check_combinations()
+
+    def _check_combinations(self) -> None:
+        if self.instance_pool_id and (self.node_type or self.spot):
+            _refuse("instance_pool_id", "a pool has nodes of its own: leave out 'node_type' and 'spot'")
+        _refuse("node_type", self.cloud.node_problem(self.node_type) if self.node_type else None)
+        if self.alert_schedule and not self.sql_warehouse:
+            _refuse("alert_schedule", "alerts need the variable 'sql_warehouse'")
 
     @classmethod
     def from_variables(cls, variables: Mapping[str, Any], target: str = "dev") -> Deployment:
@@ -103,6 +154,16 @@ class Deployment:
         """Whether tasks run on serverless compute."""
         return self.compute == "serverless" or (self.compute == "default" and self.mode == "scheduled")
 
+    @property
+    def endless(self) -> bool:
+        """Whether continuous jobs run without end: serverless compute has no endless streams."""
+        return self.mode == "continuous" and not self.serverless
+
+    @property
+    def cloud(self) -> Cloud:
+        """The cloud of the workspace."""
+        return Cloud.at(self.host)
+
 
 def _setting(name: str, text: str) -> Any:
     """The value of a variable's text. Raises UsageError if the text is not valid."""
@@ -116,7 +177,7 @@ def _setting(name: str, text: str) -> Any:
         return text == "true"
     if name in _LISTS:
         listed = tuple(part for part in (part.strip() for part in text.split(",")) if part)
-        return listed if name == "notify" else tuple(map(Principal.of, listed))
+        return listed if name in _PLAIN_LISTS else tuple(map(Principal.of, listed))
     if name == "run_as":
         return Principal.of(text) if text else None
     return text

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from databricks.bundles.core import Variable
 from databricks.bundles.jobs import (
     Continuous,
     CronSchedule,
     Job,
     JobRunAs,
+    PerformanceTarget,
     QueueSettings,
+    RunJobTask,
+    TableUpdateTriggerConfiguration,
     Task,
     TaskDependency,
     TaskRetryMode,
@@ -20,45 +24,66 @@ from kaspr_delta.grant import Grant
 from kaspr_delta.jobs import oversight
 from kaspr_delta.jobs.compute import Compute
 from kaspr_delta.jobs.deployment import Deployment
+from kaspr_delta.jobs.storage import Storage
 from kaspr_delta.jobs.trigger import trigger_of
-from kaspr_delta.jobs.work import Work, task_key
+from kaspr_delta.jobs.watched import watched_tables
+from kaspr_delta.jobs.work import EVERYTHING, Work, task_key
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TaskPlan
 from kaspr_delta.settings import JOB_FRAMEWORK
 
 EVERY_QUARTER_OF_AN_HOUR = "0 0/15 * * * ?"
-_RETRY_AFTER_MILLIS = 60_000
+_DAILY = "0 0 3 * * ?"
+# The least that Databricks allows.
+_SECONDS_BETWEEN_UPDATES = 60
+# The CLI writes this file at the end of each deployment that changes something.
+_DEPLOYED = "${workspace.state_path}/resources.json"
 
 
 @dataclass(frozen=True, slots=True)
 class JobBuilder:
     """Makes the jobs of one application for one deployment.
 
-    Every task works on ``warehouse``. Those that come after no other one make the ``grants`` that are missing.
+    Every task works on the ``storage``. Those that come after no other one apply the manifests, and make the ``grants``
+    that are missing.
     """
 
     plan: Plan
     deployment: Deployment
-    warehouse: str
+    storage: Storage
     grants: tuple[Grant, ...] = ()
 
     def scheduled(self, work: tuple[Work, ...]) -> Job:
         """One job that runs all units of work in the order of the data, then ends."""
-        wanted, declared = self.deployment, self.plan.job_schedule
         job = self._job(self.plan.application, [self._ending(self._task_of(unit), unit.after) for unit in work])
         job.description = f"Agents, joins and made tables of {self.plan.application}, until everything is caught up"
-        job.schedule = CronSchedule(
-            quartz_cron_expression=wanted.schedule or declared.quartz or EVERY_QUARTER_OF_AN_HOUR,
-            timezone_id=wanted.timezone or declared.timezone or "UTC",
-        )
-        # A run that is triggered during another one waits for it: two runs must not fold the same tables.
-        job.queue = QueueSettings(enabled=True)
+        if self.deployment.trigger == "table_update":
+            tables = list(watched_tables(self.plan, self.storage))
+            updates = TableUpdateTriggerConfiguration(
+                table_names=tables,  # type: ignore[arg-type]  # lists are invariant
+                min_time_between_triggers_seconds=_SECONDS_BETWEEN_UPDATES,
+            )
+            job.trigger = TriggerSettings(table_update=updates)
+            # An update during a run may come too late for that run.
+            job.queue = QueueSettings(enabled=True)
+        else:
+            job.schedule = self._schedule(EVERY_QUARTER_OF_AN_HOUR)
+            # What comes during a run is read by that run, or by the next one: a run that waited would find nothing.
+            job.queue = QueueSettings(enabled=False)
+        return job
+
+    def by_the_clock(self, key: str) -> Job:
+        """A job that starts the job with this key in the bundle by a clock: for what its trigger missed."""
+        task = Task(task_key=key, run_job_task=RunJobTask(job_id=Variable(path=f"resources.jobs.{key}.id", type=int)))
+        job = self._described(f"{self.plan.application}: by the clock", [task])
+        job.description = f"Starts {self.plan.application} also when no table was updated"
+        job.schedule = self._schedule(_DAILY)
         return job
 
     def continuous(self, unit: Work) -> Job:
         """A job that keeps one unit of work running. Databricks itself restarts it, with growing pauses."""
-        # Serverless compute has no endless triggers: there a continuous job runs until quiet and is started again.
-        job = self._job(f"{self.plan.application}: {unit.title}", [self._task_of(unit, endless=not self._serverless)])
+        title = self.plan.application if unit.key == EVERYTHING else f"{self.plan.application}: {unit.title}"
+        job = self._job(title, [self._task_of(unit, endless=self.deployment.endless)])
         job.description = unit.description or None
         job.continuous = Continuous(task_retry_mode=TaskRetryMode.ON_FAILURE)
         return job
@@ -83,24 +108,35 @@ class JobBuilder:
         job.queue = QueueSettings(enabled=False)
         return job
 
-    @property
-    def _serverless(self) -> bool:
-        return self.deployment.serverless
+    def _schedule(self, default: str) -> CronSchedule:
+        wanted, declared = self.deployment, self.plan.job_schedule
+        return CronSchedule(
+            quartz_cron_expression=wanted.schedule or declared.quartz or default,
+            timezone_id=wanted.timezone or declared.timezone or "UTC",
+        )
 
     def _job(self, name: str, tasks: list[Task]) -> Job:
-        compute = self._compute
+        job, compute = self._described(name, tasks), self._compute
+        job.environments, job.job_clusters = compute.environments(), compute.clusters()
+        job.health = oversight.health(self.deployment)
+        if self.deployment.serverless:
+            job.performance_target = PerformanceTarget(self.deployment.performance_target.upper())
+            job.budget_policy_id = self.deployment.usage_policy_id or None
+        return job
+
+    def _described(self, name: str, tasks: list[Task]) -> Job:
+        """A job with what all jobs of a deployment have, without compute."""
+        wanted = self.deployment
         return Job(
             name=name,
             max_concurrent_runs=1,
             tasks=tasks,  # type: ignore[arg-type]  # lists are invariant
-            environments=compute.environments(),
-            job_clusters=compute.clusters(),
-            tags=dict(compute.tags),
-            run_as=JobRunAs(**self.deployment.run_as.grantee) if self.deployment.run_as else None,
-            health=oversight.health(self.deployment),
-            email_notifications=oversight.notifications(self.deployment),
-            notification_settings=oversight.notification_settings(self.deployment),
-            permissions=oversight.permissions(self.deployment),  # type: ignore[arg-type]  # as above
+            tags=dict(self._compute.tags),
+            run_as=JobRunAs(**wanted.run_as.grantee) if wanted.run_as else None,
+            email_notifications=oversight.mails(wanted),
+            webhook_notifications=oversight.webhooks(wanted),
+            notification_settings=oversight.notification_settings(wanted),
+            permissions=oversight.permissions(wanted),  # type: ignore[arg-type]  # as above
         )
 
     @property
@@ -109,37 +145,41 @@ class JobBuilder:
         return Compute(self.deployment, self.plan.python_packages, tags)
 
     def _ending(self, task: Task, after: tuple[str, ...]) -> Task:
-        """Make the task one that ends: it is retried when it fails, and stopped for good when it hangs."""
+        """Make the task one that ends. It tries again by itself, for it alone knows which failures may pass."""
         task.depends_on = [TaskDependency(task_key=key) for key in after]
-        task.max_retries = self.deployment.retries
-        task.min_retry_interval_millis = _RETRY_AFTER_MILLIS
-        task.retry_on_timeout = False
+        task.max_retries = 0
         task.timeout_seconds = self.deployment.timeout_minutes * 60
         return task
 
     def _task_of(self, unit: Work, *, endless: bool = False) -> Task:
-        grants = () if unit.after else self.grants
-        return self._task(unit.key, unit.resources, unit.description, endless=endless, grants=grants)
+        return self._task(
+            unit.key,
+            () if unit.key == EVERYTHING else unit.resources,
+            unit.description,
+            endless=endless,
+            first=not unit.after,
+        )
 
     def _task(
-        self,
-        key: str,
-        resources: tuple[ResourceRef, ...],
-        description: str,
-        *,
-        endless: bool,
-        grants: tuple[Grant, ...] = (),
+        self, key: str, resources: tuple[ResourceRef, ...], description: str, *, endless: bool, first: bool = True
     ) -> Task:
-        title = " + ".join(map(str, resources))
+        """A task that runs these resources, or all. Those after the ``first`` ones run what these have applied.
+
+        So all tasks of a run have the same manifests, whatever is deployed meanwhile.
+        """
+        wanted = self.deployment
+        title = " + ".join(map(str, resources)) or f"everything of {self.plan.application}"
+        manifests = [f"${{workspace.file_path}}/{wanted.folder}", "--origin", wanted.folder]
+        ending = ["--retries", str(wanted.retries), "--waiting", wanted.waiting, "--grace", wanted.waiting_grace]
         parameters = [
             "run",
-            f"${{workspace.file_path}}/{self.deployment.folder}",
+            *(manifests if first else []),
             "--app",
             self.plan.application,
             *(text for resource in resources for text in ("--only", str(resource))),
             "--warehouse",
-            self.warehouse,
-            *(text for grant in grants for text in ("--grant", grant.text)),
-            *(["--continuous"] if endless else []),
+            self.storage.warehouse,
+            *(text for grant in (self.grants if first else ()) for text in ("--grant", grant.text)),
+            *(["--continuous", "--every", wanted.every, "--until-changed", _DEPLOYED] if endless else ending),
         ]
         return self._compute.task(key, f"{title}: {description}" if description else title, parameters)

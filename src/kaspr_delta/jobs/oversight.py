@@ -11,12 +11,14 @@ from databricks.bundles.jobs import (
     JobsHealthOperator,
     JobsHealthRule,
     JobsHealthRules,
+    Webhook,
+    WebhookNotifications,
 )
 
 from kaspr_delta.jobs.deployment import Deployment
 
 
-def notifications(deployment: Deployment) -> JobEmailNotifications | None:
+def mails(deployment: Deployment) -> JobEmailNotifications | None:
     """Mails about failures and about a backlog over the limit; None without mail addresses."""
     if not deployment.notify:
         return None
@@ -25,9 +27,17 @@ def notifications(deployment: Deployment) -> JobEmailNotifications | None:
     )
 
 
+def webhooks(deployment: Deployment) -> WebhookNotifications | None:
+    """The same for notification destinations of the workspace, such as a channel of Slack or PagerDuty."""
+    if not deployment.webhooks:
+        return None
+    wanted = [Webhook(id=one) for one in deployment.webhooks]
+    return WebhookNotifications(on_failure=wanted, on_streaming_backlog_exceeded=wanted)  # type: ignore[arg-type]  # lists are invariant
+
+
 def notification_settings(deployment: Deployment) -> JobNotificationSettings | None:
-    """No mails about cancelled and skipped runs, because the user who causes one knows; None without addresses."""
-    if not deployment.notify:
+    """No notifications about cancelled and skipped runs, because the user who causes one knows; None without others."""
+    if not (deployment.notify or deployment.webhooks):
         return None
     return JobNotificationSettings(no_alert_for_canceled_runs=True, no_alert_for_skipped_runs=True)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from databricks.bundles import core
+from databricks.bundles.jobs import Job
 
 from kaspr_delta.errors import UsageError
 from kaspr_delta.grant import OWNER, READER, Grant
@@ -14,13 +16,16 @@ from kaspr_delta.jobs.app import app_grant, has_web_views, web_app
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.jobs.storage import Storage
-from kaspr_delta.jobs.work import task_key, work_of
+from kaspr_delta.jobs.work import Layout, Work, task_key, work_of
 from kaspr_delta.plan.builder.applications import ABSENT_APP
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.names import delta_name
 from kaspr_delta.spec.diagnostics import Finding, Location, Severity, has_errors
 from kaspr_delta.spec.loader import load_path
+
+# The number of resources up to which one task runs all of them by default.
+_MOST_IN_ONE = 30
 
 
 def application_resources(deployment: Deployment, root: Path) -> core.Resources:
@@ -46,34 +51,57 @@ def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment) -> N
     They are not made apart and then merged: ``add_resources`` looks for its caller's module once for every resource,
     which takes longer than all else.
     """
-    work = work_of(plan)
+    layout = _layout_of(plan, deployment)
+    work = work_of(plan, layout)
     if not work and not plan.tasks:
         return
     key = bundle_key(plan.application)
+    storage = Storage.of(plan, deployment)
     served = bool(deployment.sql_warehouse) and has_web_views(plan)
     # A separate key, because ``bundle run KEY`` refuses a key that two resources have.
     app_key = f"{key}__app"
-    warehouse = Storage.of(plan, deployment).warehouse
     # They are no resource of the bundle: a deployment would take away the grants that it does not list.
     grants = (
         *(Grant(reader.name, READER) for reader in deployment.readers),
         *(Grant(owner.name, OWNER) for owner in deployment.owners),
         *([app_grant(app_key, plan)] if served else []),
     )
-    builder = JobBuilder(plan, deployment, warehouse, grants)
-    if deployment.mode == "continuous":
-        for unit in work:
-            resources.add_job(f"{key}__{unit.key}", builder.continuous(unit), location=_core_location(unit.location))
-    elif work:
-        resources.add_job(key, builder.scheduled(work), location=_core_location(plan.location))
+    builder = JobBuilder(plan, deployment, storage, grants)
+    for name, job, location in _jobs(builder, key, work, layout):
+        resources.add_job(name, job, location=_core_location(location))
+    if deployment.mode == "scheduled":
         for index, unit in enumerate(work):
             resources.add_location(("resources", "jobs", key, f"tasks[{index}]"), _core_location(unit.location))
-    for task in plan.tasks:
-        resources.add_job(
-            f"{key}__{task_key((task.ref,))}", builder.of_task(task), location=_core_location(task.location)
-        )
     if served:
-        resources.add_resource(app_key, web_app(plan, deployment, warehouse), location=_core_location(plan.location))
+        app = web_app(plan, deployment, storage.warehouse)
+        resources.add_resource(app_key, app, location=_core_location(plan.location))
+
+
+def _jobs(builder: JobBuilder, key: str, work: tuple[Work, ...], layout: Layout) -> Iterator[tuple[str, Job, Location]]:
+    """The jobs of a plan, with their keys in the bundle and their locations."""
+    plan, deployment = builder.plan, builder.deployment
+    if deployment.mode == "continuous":
+        for unit in work:
+            yield key if layout == "one" else f"{key}__{unit.key}", builder.continuous(unit), unit.location
+    elif work:
+        yield key, builder.scheduled(work), plan.location
+        if deployment.trigger == "table_update":
+            yield f"{key}__by_the_clock", builder.by_the_clock(key), plan.location
+    # A run of everything that never ends keeps the schedules of tasks, too.
+    keeps_schedules = bool(work) and layout == "one" and deployment.endless
+    for task in plan.tasks:
+        if task.schedule is None or not keeps_schedules:
+            yield f"{key}__{task_key((task.ref,))}", builder.of_task(task), task.location
+
+
+def _layout_of(plan: Plan, deployment: Deployment) -> Layout:
+    """The layout that a deployment wants. By default one task runs all resources, unless there are many.
+
+    Resources that share tables cannot run in several jobs that never end.
+    """
+    if deployment.layout == "default":
+        return "one" if len(plan.runs) <= _MOST_IN_ONE else "group"
+    return "group" if deployment.layout == "resource" and deployment.mode == "continuous" else deployment.layout
 
 
 def bundle_key(application: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
+from typing import Literal
 
 import networkx as nx
 
@@ -14,17 +15,18 @@ from kaspr_delta.plan.definition.joins import JoinPlan
 from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TablePlan, TopicPlan
 from kaspr_delta.spec.diagnostics import Location
 
+Layout = Literal["one", "group", "resource"]
+
+EVERYTHING = "application"
+"""The key of a task that runs all resources."""
+
 # Databricks allows 100 characters in a task's key.
 _LONGEST_KEY = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Resources that one task runs, with the tasks that come before it.
-
-    Several resources form one unit if they share tables (they take turns) or feed one another (they run until all are
-    quiet).
-    """
+    """Resources that one task runs, with the tasks that come before it."""
 
     key: str
     resources: tuple[ResourceRef, ...]
@@ -38,16 +40,25 @@ class Work:
         return " + ".join(str(resource) for resource in self.resources)
 
 
-def work_of(plan: Plan) -> tuple[Work, ...]:
+def work_of(plan: Plan, layout: Layout = "group") -> tuple[Work, ...]:
     """The units of work of a plan, in an order in which they may run one after another.
+
+    With the layout ``one`` all resources are one unit. With ``group`` several resources are a unit if they share tables
+    (they take turns) or feed one another (they run until all are quiet). With ``resource`` those that share tables are
+    units that come one after another.
 
     Keys are unique. ``after`` names only earlier keys, without those that already follow from other units' ``after``.
     Waiting resources are left out.
     """
     order = [resource for stage in plan.stages for resource in stage.resources]
-    parts = _parts(plan, order)
+    if layout == "one":
+        whole = Work(EVERYTHING, tuple(order), plan.location, "", ())
+        return (whole,) if order else ()
+    parts = _parts(plan, order, plan.groups if layout == "group" else ())
     graph = _graph_of_parts(plan, parts)
     position = {part: order.index(part[0]) for part in parts}
+    if layout == "resource":
+        _chain_groups(graph, plan, position)
     keys = {part: task_key(part) for part in parts}
     return tuple(
         _work(plan, part, keys[part], tuple(sorted(keys[before] for before in graph.predecessors(part))))
@@ -73,12 +84,15 @@ def task_key(resources: tuple[ResourceRef, ...]) -> str:
 Part = tuple[ResourceRef, ...]
 
 
-def _parts(plan: Plan, order: list[ResourceRef]) -> tuple[Part, ...]:
-    """The runnable resources in parts: one task must run all of a part. Each part is in the order of the stages."""
+def _parts(plan: Plan, order: list[ResourceRef], groups: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The runnable resources in parts: one task must run all of a part. Each part is in the order of the stages.
+
+    Members of one of the ``groups``, and resources that feed one another, are in one part.
+    """
     together: nx.Graph[ResourceRef] = nx.Graph()
     together.add_nodes_from(order)
     loops = [stage.resources for stage in plan.stages if stage.loop]
-    for members in (*plan.groups, *loops):
+    for members in (*groups, *loops):
         together.add_edges_from(combinations((member for member in members if member in together), 2))
     flow = _flow(plan)
     while True:
@@ -89,6 +103,13 @@ def _parts(plan: Plan, order: list[ResourceRef]) -> tuple[Part, ...]:
             return parts
         for circle in circles:
             together.add_edges_from((first[0], second[0]) for first, second in combinations(circle, 2))
+
+
+def _chain_groups(graph: nx.DiGraph[Part], plan: Plan, position: dict[Part, int]) -> None:
+    """Let the parts of resources that share tables come one after another, in an order that the graph allows."""
+    order = list(nx.lexicographical_topological_sort(graph, key=position.__getitem__))
+    for group in plan.groups:
+        graph.add_edges_from(pairwise(part for part in order if not set(part).isdisjoint(group)))
 
 
 def _circles(flow: nx.DiGraph[str], parts: tuple[Part, ...]) -> list[list[Part]]:

@@ -106,7 +106,7 @@ def apply_manifests(
     for plan in _chosen(manifests, app):
         new = documents_of(manifests, plan.application)
         registry = registry_of(warehouse, plan.schema, plan.application)
-        update = partial(updated, new=new, path=path)
+        update = partial(updated, new=new, root=None if path is None else path.absolute())
         rebuilds = _new_rebuilds(registry, update)
         for reason in rebuilds.values():
             warn(reason)
@@ -135,9 +135,9 @@ def _chosen(manifests: LoadedManifests, app: str | None) -> tuple[Plan, ...]:
     return chosen
 
 
-def updated(before: list[Document], new: list[Document], path: Path | None) -> list[Document]:
+def updated(before: list[Document], new: list[Document], root: Path | None) -> list[Document]:
     """The documents after new ones were applied, see ``applied``. Raises ManifestError if they cannot run."""
-    after = applied(before, new, path)
+    after = applied(before, new, root)
     _, found = build_plans(loaded(after))
     if has_errors(found):
         raise ManifestError(found)

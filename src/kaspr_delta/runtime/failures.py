@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kaspr_delta.disk_errors import disk_problem, is_of_whole_disk
 from kaspr_delta.engine.batch.stream_run import ResourceRun
-from kaspr_delta.errors import KasprError, RebuildNeededError, ResourceFailedError, SetupError
+from kaspr_delta.errors import KasprError, RebuildNeededError, ResourceFailedError, SetupError, may_pass
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.run_events import Failed, Listener, ignore_event
 from kaspr_delta.storage.gone import what_is_gone
@@ -57,7 +57,8 @@ class Failures:
             refs_by_message.setdefault(short_text(error), []).append(str(ref))
         if refs_by_message:
             raise ResourceFailedError(
-                "\n".join(f"{', '.join(refs)} failed: {text}" for text, refs in refs_by_message.items())
+                "\n".join(f"{', '.join(refs)} failed: {text}" for text, refs in refs_by_message.items()),
+                may_pass=any(map(may_pass, self.errors.values())),
             )
 
     def _account_of(self, ref: ResourceRef, error: Exception) -> Exception:

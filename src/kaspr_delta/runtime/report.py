@@ -142,6 +142,13 @@ class RunReport:
         """Dead letters of all resources."""
         return sum(report.dead_letters for report in self.resources.values())
 
+    @property
+    def fruitless(self) -> tuple[str, ...]:
+        """The resources of which every event of this run became a dead letter."""
+        return tuple(
+            name for name, one in self.resources.items() if one.dead_letters >= one.rows_in > one.rows_out == 0
+        )
+
     @classmethod
     def after(cls, spark: SparkSession, delta: Tables, known: LastBatches) -> RunReport:
         """The report of all batches after the known ones."""

@@ -66,20 +66,27 @@ class LoadedManifests:
     broken: frozenset[tuple[str, str]] = frozenset()
 
 
-def load_path(path: Path) -> LoadedManifests:
-    """Load a file, or all ``*.yaml`` and ``*.yml`` of a folder and its subfolders, in sorted order."""
-    at = Location(_shown(path))
+def load_path(path: Path, origin: str = "") -> LoadedManifests:
+    """Load a file, or all ``*.yaml`` and ``*.yml`` of a folder and its subfolders, in sorted order.
+
+    With an ``origin`` the locations are below that, as if the path were called so.
+    """
+
+    def shown(one: Path) -> str:
+        return Path(origin, one.relative_to(path)).as_posix() if origin else _shown(one)
+
+    at = Location(shown(path))
     if not path.exists():
         return _refused(at, "there is no such file or folder", "give the path of a manifest, or of a folder of them")
     if not path.is_dir():
-        return _load_file(path, Allowance())
+        return _load_file(path, at, Allowance())
     files = sorted(islice(_manifest_files(path), MOST_FILES + 1))
     if not files:
         return _refused(at, "this folder holds no manifests", "manifests are files named *.yaml or *.yml")
     if len(files) > MOST_FILES:
         return _refused(at, f"this folder holds more than {MOST_FILES:,} files of YAML", "give a folder of manifests")
     allowance = Allowance()
-    return together(_load_file(file, allowance) for file in files)
+    return together(_load_file(file, Location(shown(file)), allowance) for file in files)
 
 
 def load_bytes(content: bytes, file: str, allowance: Allowance | None = None) -> LoadedManifests:
@@ -124,8 +131,7 @@ def _manifest_files(folder: Path) -> Iterator[Path]:
         yield from (Path(parent, name) for name in files if Path(name).suffix in _SUFFIXES and not name.startswith("."))
 
 
-def _load_file(path: Path, allowance: Allowance) -> LoadedManifests:
-    at = Location(_shown(path))
+def _load_file(path: Path, at: Location, allowance: Allowance) -> LoadedManifests:
     if allowance.left <= 0:
         return LoadedManifests((), ())
     try:

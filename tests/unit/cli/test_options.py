@@ -18,8 +18,10 @@ class FakeOpen:
         self.warehouse: str | None = None
         self.app: str | None = None
 
-    def open(self, path: Path | None = None, *, warehouse: str | None = None, app: str | None = None) -> None:
-        assert path is None
+    def open(
+        self, path: Path | None = None, *, warehouse: str | None = None, app: str | None = None, origin: str
+    ) -> None:
+        assert (path, origin) == (None, "")
         self.warehouse, self.app = warehouse, app
         raise NotFoundError("as far as here")
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from kaspr_delta.control.registry import Document, applied, loaded
@@ -39,6 +40,22 @@ def test_a_resource_that_moves_to_another_file_is_there_once(tmp_path: Path) -> 
         ("orders", "one.yaml"),
         ("products", "two.yaml"),
     ]
+
+
+def test_manifests_with_an_origin_are_the_same_wherever_they_lie(tmp_path: Path) -> None:
+    documents: list[Document] = []
+    for place, tables in (("first", ("orders", "old")), ("second", ("orders",)), ("third", ("orders",))):
+        folder = tmp_path / place / "bundles" / "shop"
+        folder.mkdir(parents=True)
+        (folder / "tables.yaml").write_text(manifests("shop", {f"KasprTable/{name}": "" for name in tables}))
+        found = load_path(folder, "bundles/shop").manifests
+        before, new = documents, [Document.of(one, in_place=place == "first") for one in found]
+        if place == "first":  # an earlier version kept absolute paths
+            new = [replace(one, origin=str(folder / "tables.yaml")) for one in new]
+        documents = applied(before, new, Path("bundles/shop"))
+    assert names(documents) == ["orders"]
+    assert (documents[0].origin, documents[0].file) == ("bundles/shop/tables.yaml", "bundles/shop/tables.yaml")
+    assert documents == before
 
 
 def test_documents_load_with_their_places(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Deployments with every mode and compute, and a workspace's rules for jobs."""
+"""Deployments with every mode, compute and layout, and a workspace's rules for jobs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from kaspr_delta.spec.cron import quartz_problem, timezone_problem
 
 ALL_DEPLOYMENTS: list[dict[str, Any]] = [
-    {"mode": mode, "compute": compute}
+    {"mode": mode, "compute": compute, "layout": layout}
     for mode in ("scheduled", "continuous")
-    for compute in ("default", "serverless", "cluster")
+    for compute, layout in (("default", "one"), ("serverless", "group"), ("cluster", "resource"))
 ]
 
 

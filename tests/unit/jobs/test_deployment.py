@@ -21,16 +21,23 @@ def test_variables_of_the_bundle_become_settings() -> None:
     [
         ({"mode": "continous"}, "did you mean 'continuous'?"),
         ({"compute": "gpu"}, "there are: cluster, default, serverless"),
-        ({"catalog": " "}, "variable 'catalog' is empty"),
+        ({"catalog": " "}, "variable 'catalog': it is empty"),
         ({"workers": "many"}, "variable 'workers' is 'many', expected a number"),
         ({"workers": "-1"}, "variable 'workers' is '-1', expected a number"),
         ({"schedule": "hourly"}, "variable 'schedule': 'hourly' has 1 field, expected 6 or 7"),
         ({"timezone": "Mars"}, "variable 'timezone': 'Mars' is no time zone"),
         ({"retries": "-1"}, "variable 'retries' is '-1', expected a number"),
-        ({"timeout_minutes": "0"}, "variable 'timeout_minutes' is 0, expected 1 or more"),
+        ({"timeout_minutes": "0"}, "variable 'timeout_minutes': it is 0, expected 1 or more"),
         ({"backlog_bytes": "1G"}, "variable 'backlog_bytes' is '1G', expected a number"),
         ({"read_as_visitor": "yes"}, "there are: false, true"),
         ({"notify": "ann@example.com, bob"}, "variable 'notify': 'bob' is no mail address"),
+        ({"layout": "many"}, "there are: default, group, one, resource"),
+        ({"every": "5"}, "variable 'every': 5: expected a number and a unit"),
+        ({"instance_pool_id": "pool", "spot": "true"}, "a pool has nodes of its own"),
+        ({"node_type": "i3.xlarge", "host": "https://adb-1.2.azuredatabricks.net"}, "is no node type of Azure"),
+        ({"node_type": "Standard_DS3_v2", "host": "https://dbc-1.cloud.databricks.com"}, "is no node type of AWS"),
+        ({"alert_schedule": "0 0 * * * ?"}, "alerts need the variable 'sql_warehouse'"),
+        ({"alert_schedule": "hourly", "sql_warehouse": "abc"}, "expected 6 or 7"),
     ],
 )
 def test_wrong_values_of_variables_are_refused(variables: dict[str, Any], message: str) -> None:
@@ -61,5 +68,6 @@ def test_default_compute_is_serverless_if_scheduled_a_cluster_if_continuous(
 def test_the_bundle_has_a_variable_for_every_setting_with_its_default() -> None:
     bundle = YAML(typ="safe").load(Path(__file__).parents[3] / "databricks.yml")
     defaults = {name: variable["default"] for name, variable in bundle["variables"].items()}
-    assert set(defaults) == {field.name for field in fields(Deployment)} - {"target"}
+    assert defaults.pop("host") == "${workspace.host}"
+    assert {*defaults, "host"} == {field.name for field in fields(Deployment)} - {"target"}
     assert Deployment.from_variables(defaults) == Deployment()

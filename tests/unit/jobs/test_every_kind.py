@@ -13,7 +13,7 @@ from databricks.bundles.core import Resources
 from databricks.bundles.jobs import Job
 from databricks.sdk.service.jobs import JobSettings
 
-from kaspr_delta.jobs import Deployment, application_resources
+from kaspr_delta.jobs import Deployment, application_resources, resources
 from kaspr_delta.jobs.principal import Principal
 from tests.unit.jobs.deployments import ALL_DEPLOYMENTS, refused_by_a_workspace
 
@@ -45,7 +45,7 @@ def job_of(made: Resources, key: str) -> dict[str, Any]:
 
 
 def test_each_task_of_the_scheduled_job_comes_after_those_that_feed_it(bundle: Path) -> None:
-    made = job_of(deployed(bundle), "every_kind")
+    made = job_of(deployed(bundle, layout="group"), "every_kind")
     after = {task["task_key"]: [one["task_key"] for one in task.get("depends_on", [])] for task in made["tasks"]}
     assert after == {
         "agent_correct__agent_ingest": [],
@@ -59,6 +59,36 @@ def test_each_task_of_the_scheduled_job_comes_after_those_that_feed_it(bundle: P
         "agent_announce": ["join_orders-products"],
         "table_turnover": ["join_orders-products"],
     }
+
+
+def test_resources_that_share_tables_come_one_after_another_if_each_has_a_task(bundle: Path) -> None:
+    made = job_of(deployed(bundle, layout="resource"), "every_kind")
+    after = {task["task_key"]: [one["task_key"] for one in task.get("depends_on", [])] for task in made["tasks"]}
+    assert (after["agent_correct"], after["agent_ingest"]) == ([], ["agent_correct"])
+    assert "agent_retry__agent_send" in after  # they feed one another
+
+
+def test_by_default_one_task_runs_all_resources(bundle: Path) -> None:
+    (task,) = job_of(deployed(bundle), "every_kind")["tasks"]
+    assert (task["task_key"], "--only" in task["python_wheel_task"]["parameters"]) == ("application", False)
+
+
+def test_an_application_with_many_resources_has_a_task_per_group(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "_MOST_IN_ONE", 15)
+    assert len(job_of(deployed(bundle), "every_kind")["tasks"]) == 10
+
+
+@pytest.mark.parametrize(
+    ("settings", "jobs"),
+    [
+        ({}, ["every_kind", "every_kind__task_once"]),
+        ({"compute": "serverless"}, ["every_kind", *(f"every_kind__{key}" for key in TASKS)]),
+    ],
+)
+def test_one_job_that_never_ends_keeps_the_schedules_of_tasks(
+    bundle: Path, settings: dict[str, str], jobs: list[str]
+) -> None:
+    assert sorted(deployed(bundle, mode="continuous", **settings).jobs) == jobs
 
 
 def test_tasks_of_the_manifests_are_jobs_of_their_own(bundle: Path) -> None:
@@ -97,8 +127,8 @@ def test_runs_of_a_tasks_job_are_neither_concurrent_nor_queued(bundle: Path) -> 
 
 
 def test_a_continuous_deployment_has_a_job_per_unit_of_work_and_per_task(bundle: Path) -> None:
-    made = deployed(bundle, mode="continuous")
-    scheduled = job_of(deployed(bundle), "every_kind")["tasks"]
+    made = deployed(bundle, mode="continuous", layout="group")
+    scheduled = job_of(deployed(bundle, layout="group"), "every_kind")["tasks"]
     expected = [*(task["task_key"] for task in scheduled), *TASKS]
     assert sorted(made.jobs) == sorted(f"every_kind__{key}" for key in expected)
 
@@ -135,7 +165,7 @@ def test_a_variable_wins_over_an_annotation(bundle: Path) -> None:
 
 
 def test_resources_and_tasks_of_the_bundle_have_locations_in_manifests(bundle: Path) -> None:
-    places = {".".join(path): place for path, place in deployed(bundle)._locations.items()}
+    places = {".".join(path): place for path, place in deployed(bundle, layout="group")._locations.items()}
     expected = {
         "resources.jobs.every_kind": "app.yaml:2",
         "resources.jobs.every_kind__task_once": "tasks.yaml:27",
@@ -200,7 +230,13 @@ def test_the_app_gets_tokens_of_visitors_only_with_read_as_visitor(
 
 def test_first_tasks_grant_what_readers_and_owners_lack(bundle: Path) -> None:
     made = job_of(
-        deployed(bundle, readers=(Principal.of("analysts"),), owners=(Principal.of("ann@example.com"),)), "every_kind"
+        deployed(
+            bundle,
+            layout="group",
+            readers=(Principal.of("analysts"),),
+            owners=(Principal.of("ann@example.com"),),
+        ),
+        "every_kind",
     )
     assert grants_in(made) == {"analysts=USE SCHEMA,SELECT", "ann@example.com=ALL PRIVILEGES,MANAGE"}
     granting = [task for task in made["tasks"] if "--grant" in task["python_wheel_task"]["parameters"]]
@@ -259,7 +295,7 @@ def test_an_application_without_a_kasprapp_is_deployed_without_a_warning(bundle:
 
 def test_a_waiting_resource_is_a_warning_of_the_bundle(bundle: Path) -> None:
     (bundle / "bundles" / "every-kind" / "joins.yaml").unlink()
-    made = application_resources(Deployment(application="every-kind"), bundle)
+    made = application_resources(Deployment(application="every-kind", layout="group"), bundle)
     assert {item.severity.value for item in made.diagnostics.items} == {"warning"}
     assert "agent 'announce' waits" in made.diagnostics.items[0].summary
     assert "agent_announce" not in str(job_of(made, "every_kind")["tasks"])

@@ -7,7 +7,8 @@ from databricks.sdk.service.jobs import JobSettings
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kaspr_delta.jobs import Deployment, work_of
+from kaspr_delta.errors import UsageError
+from kaspr_delta.jobs import Deployment, Storage, work_of
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.plan.definition.application import Plan
 from tests.unit.jobs.deployments import ALL_DEPLOYMENTS, refused_by_a_workspace
@@ -24,8 +25,8 @@ DEPLOYMENTS = [Deployment(**settings) for settings in ALL_DEPLOYMENTS]
 
 
 def jobs(of: Plan, deployment: Deployment) -> list[dict[str, Any]]:
-    builder = JobBuilder(of, deployment, "unity://main.shop/checkpoints")
-    work = work_of(of)
+    builder = JobBuilder(of, deployment, Storage.of(of, deployment))
+    work = work_of(of, "group" if deployment.layout == "default" else deployment.layout)
     made = [builder.scheduled(work)] if deployment.mode == "scheduled" else [builder.continuous(unit) for unit in work]
     return [dict(job.as_dict()) for job in made]
 
@@ -42,7 +43,7 @@ def test_scheduled_work_is_one_job_with_a_task_per_group_and_join() -> None:
         "agent_enrich",
     ]
     assert job["schedule"] == {"quartz_cron_expression": "0 0/15 * * * ?", "timezone_id": "UTC"}
-    assert (job["max_concurrent_runs"], job["queue"]) == (1, {"enabled": True})
+    assert (job["max_concurrent_runs"], job["queue"]) == (1, {"enabled": False})
 
 
 def test_continuous_work_is_a_job_per_group_and_join() -> None:
@@ -63,6 +64,8 @@ def test_a_task_runs_the_command_run_for_its_resources() -> None:
         "parameters": [
             "run",
             "${workspace.file_path}/bundles/shop-folder",
+            "--origin",
+            "bundles/shop-folder",
             "--app",
             "shop",
             "--only",
@@ -70,9 +73,33 @@ def test_a_task_runs_the_command_run_for_its_resources() -> None:
             "--only",
             "agent/ingest-orders",
             "--warehouse",
-            "unity://main.shop/checkpoints",
+            "unity://main.shop/kaspr_checkpoints",
+            "--retries",
+            "2",
+            "--waiting",
+            "fail",
+            "--grace",
+            "1h",
         ],
     }
+
+
+def test_later_tasks_run_the_manifests_that_the_first_ones_applied() -> None:
+    (job,) = jobs(SHOP, Deployment())
+    with_manifests = ["--origin" in task["python_wheel_task"]["parameters"] for task in job["tasks"]]
+    assert with_manifests == [not task.get("depends_on") for task in job["tasks"]] == [True, False, False]
+
+
+def test_a_run_without_end_stops_when_something_else_is_deployed() -> None:
+    for job in jobs(SHOP, Deployment(mode="continuous", every="1m")):
+        parameters = job["tasks"][0]["python_wheel_task"]["parameters"]
+        assert parameters[-5:] == [
+            "--continuous",
+            "--every",
+            "1m",
+            "--until-changed",
+            "${workspace.state_path}/resources.json",
+        ]
 
 
 @pytest.mark.parametrize(
@@ -114,9 +141,12 @@ def test_continuous_jobs_leave_retries_and_order_to_databricks() -> None:
         assert not {"max_retries", "depends_on", "timeout_seconds"} & job["tasks"][0].keys()
 
 
-def test_scheduled_tasks_have_retries_and_a_timeout() -> None:
+def test_scheduled_tasks_have_a_timeout_and_try_again_by_themselves() -> None:
     (job,) = jobs(SHOP, Deployment(retries=5, timeout_minutes=20))
-    assert all((task["max_retries"], task["timeout_seconds"]) == (5, 1_200) for task in job["tasks"])
+    for task in job["tasks"]:
+        parameters = task["python_wheel_task"]["parameters"]
+        assert (task["max_retries"], task["timeout_seconds"]) == (0, 1_200)
+        assert parameters[parameters.index("--retries") + 1] == "5"
     assert "pause_status" not in job["schedule"]
 
 
@@ -136,6 +166,58 @@ def test_a_cluster_without_workers_is_a_single_node() -> None:
     assert JobSettings.from_dict(job).as_dict() == job
 
 
+@pytest.mark.parametrize(
+    ("host", "workers", "node_type", "spot"),
+    [
+        ("https://dbc-1.cloud.databricks.com", 2, "i3.xlarge", ("aws_attributes", "SPOT_WITH_FALLBACK", 1)),
+        (
+            "https://adb-1.2.azuredatabricks.net",
+            2,
+            "Standard_DS3_v2",
+            ("azure_attributes", "SPOT_WITH_FALLBACK_AZURE", 1),
+        ),
+        (
+            "https://1.2.gcp.databricks.com",
+            0,
+            "n1-standard-4",
+            ("gcp_attributes", "PREEMPTIBLE_WITH_FALLBACK_GCP", 0),
+        ),
+    ],
+)
+def test_nodes_are_those_of_the_cloud(host: str, workers: int, node_type: str, spot: tuple[str, str, int]) -> None:
+    (job,) = jobs(SHOP, Deployment(compute="cluster", host=host, workers=workers, spot=True, policy_id="p1"))
+    cluster = job["job_clusters"][0]["new_cluster"]
+    attributes, availability, kept = spot
+    assert cluster["node_type_id"] == node_type
+    assert cluster[attributes] == {"availability": availability, "first_on_demand": kept}
+    assert (cluster["policy_id"], cluster["apply_policy_default_values"]) == ("p1", True)
+
+
+def test_nodes_of_a_pool_have_no_type() -> None:
+    (job,) = jobs(SHOP, Deployment(compute="cluster", instance_pool_id="pool"))
+    cluster = job["job_clusters"][0]["new_cluster"]
+    assert (cluster["instance_pool_id"], "node_type_id" in cluster) == ("pool", False)
+
+
+def test_serverless_jobs_have_a_performance_target_an_environment_and_a_policy() -> None:
+    wanted = Deployment(base_environment="/Workspace/env.yaml", usage_policy_id="u1")
+    (job,) = jobs(SHOP, wanted)
+    assert (job["performance_target"], job["budget_policy_id"]) == ("STANDARD", "u1")
+    spec = job["environments"][0]["spec"]
+    assert (spec["base_environment"], "environment_version" in spec) == ("/Workspace/env.yaml", False)
+
+
+def test_a_job_starts_when_others_have_written_and_by_the_clock_all_the_same() -> None:
+    wanted = Deployment(trigger="table_update")
+    builder = JobBuilder(SHOP, wanted, Storage.of(SHOP, wanted))
+    with pytest.raises(UsageError, match="reads no table that others write"):  # this plan declares no topics
+        builder.scheduled(work_of(SHOP))
+    clock: dict[str, Any] = dict(builder.by_the_clock("shop").as_dict())
+    assert clock["schedule"]["quartz_cron_expression"] == "0 0 3 * * ?"
+    assert clock["tasks"][0]["run_job_task"] == {"job_id": "${resources.jobs.shop.id}"}
+    assert not {"environments", "job_clusters"} & clock.keys()
+
+
 def test_jobs_have_no_notifications_or_permissions_by_default() -> None:
     (job,) = jobs(SHOP, Deployment())
     assert not {"email_notifications", "notification_settings", "permissions"} & job.keys()
@@ -149,6 +231,15 @@ def test_failures_and_a_large_backlog_are_notified_by_mail(mode: Any) -> None:
             "on_streaming_backlog_exceeded": ["ann@example.com"],
         }
         assert job["health"]["rules"] == [{"metric": "STREAMING_BACKLOG_BYTES", "op": "GREATER_THAN", "value": 5}]
+
+
+def test_failures_and_a_large_backlog_go_to_the_destinations_of_the_workspace() -> None:
+    (job,) = jobs(SHOP, Deployment(webhooks=("hook",)))
+    assert job["webhook_notifications"] == {
+        "on_failure": [{"id": "hook"}],
+        "on_streaming_backlog_exceeded": [{"id": "hook"}],
+    }
+    assert job["notification_settings"]["no_alert_for_canceled_runs"]
 
 
 def test_a_backlog_limit_of_0_gives_no_health_rule() -> None:

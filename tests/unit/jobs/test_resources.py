@@ -30,13 +30,13 @@ def tasks_of(resources: Resources) -> list[dict[str, Any]]:
     return list(settings["tasks"])
 
 
-def deployed(shop: Plan) -> Resources:
-    add_plan(made := Resources(), shop, Deployment())
+def deployed(shop: Plan, **settings: Any) -> Resources:
+    add_plan(made := Resources(), shop, Deployment(**settings))
     return made
 
 
 def test_order_system_is_one_job_with_its_agents_and_its_join() -> None:
-    made = load_resources(Bundle(target="dev"))
+    made = load_resources(Bundle(target="dev", variables={"layout": "group"}))
     assert not made.diagnostics.items
     assert [task["task_key"] for task in tasks_of(made)] == [
         "agent_ingest-orders",
@@ -47,7 +47,7 @@ def test_order_system_is_one_job_with_its_agents_and_its_join() -> None:
 
 
 def test_continuous_order_system_is_a_job_per_resource() -> None:
-    made = load_resources(Bundle(target="dev", variables={"mode": "continuous"}))
+    made = load_resources(Bundle(target="dev", variables={"mode": "continuous", "layout": "group"}))
     assert sorted(made.jobs) == [
         "order_system__agent_ingest-orders",
         "order_system__agent_ingest-products",
@@ -63,7 +63,7 @@ def test_any_name_of_an_application_gives_a_valid_key_of_its_job(name: str) -> N
 
 
 def test_jobs_and_tasks_have_the_locations_of_their_manifests() -> None:
-    made = deployed(plan(agent("a", topic="x", line=3), agent("b", topic="x", line=40)))
+    made = deployed(plan(agent("a", topic="x", line=3), agent("b", topic="x", line=40)), layout="group")
     places = {".".join(path): place for path, place in made._locations.items()}
     task = places["resources.jobs.shop.tasks[1]"]
     assert (task.file, task.line) == ("bundles/shop/agents.yaml", 40)

@@ -1,0 +1,50 @@
+"""The tables whose updates start a job: those that an application reads and others write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kaspr_delta.errors import UsageError
+from kaspr_delta.jobs.storage import Storage
+from kaspr_delta.plan.definition.application import Plan
+
+_FULL_NAME = 3
+
+
+def watched_tables(plan: Plan, storage: Storage) -> tuple[str, ...]:
+    """The names, ``catalog.schema.table``, of the tables that start a job of joins, agents and made tables.
+
+    What this job writes itself is not among them. Topics to which tasks and web views send are: other jobs run those.
+    Raises UsageError if there are none, and for topics that Kafka or files feed, whose records no update announces.
+    """
+    bound = [topic.name for topic in plan.topics if topic.binding is not None and topic.binding.direction == "input"]
+    if bound:
+        raise UsageError(
+            f"variable 'trigger': table_update is for tables, and {', '.join(bound)} has records from elsewhere:"
+            " leave it out, and give a 'schedule'"
+        )
+    tables = tuple(sorted(set(_names(plan, storage))))
+    if not tables:
+        raise UsageError(f"variable 'trigger': {plan.application} reads no table that others write: give a 'schedule'")
+    return tables
+
+
+def _names(plan: Plan, storage: Storage) -> Iterator[str]:
+    written = {edge.target for edge in plan.edges}
+    for node in {edge.source for edge in plan.edges} - written:
+        kind, _, name = node.partition("/")
+        topic = plan.topic(name) if kind == "topic" else None
+        table = plan.table(name) if kind == "table" else None
+        if topic is not None:
+            yield f"{storage.full_name}.{topic.delta_name}"
+        elif table is not None and table.typed is not None and table.typed.source is not None:
+            yield from _full_name(table.typed.source, storage)
+        elif table is not None:
+            yield f"{storage.full_name}.{table.delta_name}"
+
+
+def _full_name(source: str, storage: Storage) -> Iterator[str]:
+    """A source with its catalog. A path has no name in the catalog: its updates start nothing."""
+    if "/" not in source:
+        catalog = [storage.catalog] if source.count(".") + 1 < _FULL_NAME else []
+        yield ".".join([*catalog, source])
