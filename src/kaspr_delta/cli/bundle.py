@@ -86,6 +86,17 @@ def losses(plan: dict[str, Any]) -> dict[str, str]:
     return found
 
 
+def restarted_jobs(plan: dict[str, Any]) -> dict[int, str]:
+    """The jobs that never end, are not paused, and are changed by a deployment: their names by id."""
+    found = {}
+    for entry in (plan.get("plan") or {}).values():
+        job = entry.get("remote_state") or {}
+        endless = job.get("continuous")
+        if endless is not None and endless.get("pause_status") != "PAUSED" and entry.get("action") == "update":
+            found[int(job["job_id"])] = job.get("name", "")
+    return found
+
+
 def _folder(application: str) -> str:
     """The application as the bundle's variable names it: its folder below ``bundles/``. Raises UsageError."""
     if not Path(_BUNDLE).is_file():

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kaspr_delta.cli.bundle import BundleAppArgument, BundleCli, BundleTargetOption, VarOption, losses
+from kaspr_delta.cli.bundle import (
+    BundleAppArgument,
+    BundleCli,
+    BundleTargetOption,
+    VarOption,
+    losses,
+    restarted_jobs,
+)
 from kaspr_delta.cli.deployed import ProfileOption
+from kaspr_delta.cli.progress import note
 from kaspr_delta.errors import ManifestError, SetupError
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.names import delta_name
@@ -18,6 +26,9 @@ from kaspr_delta.spec.loader import load_path
 if TYPE_CHECKING:
     from kaspr_delta.jobs import Storage
     from kaspr_delta.workspace import DeployedSchema
+
+# Seconds after which a run that does not end by itself is cancelled.
+_PATIENCE = 180.0
 
 
 def deploy(
@@ -35,22 +46,32 @@ def deploy(
     The bundle holds no data of an application. Where a resource with data was added to it, such as a schema, and the
     CLI's plan is to delete it or to create it anew, nothing is deployed unless --destroy-data names it.
 
+    Runs that never end are restarted if the deployment changes them: they end after the batches under way.
+
     It is run where databricks.yml is, and needs the Databricks CLI. The exit code is that of the CLI.
 
     For example:
 
         kaspr-delta deploy order-system --target prod --var catalog=main
     """
+    from kaspr_delta.workspace import Restart, Workspace
+
     bundle = BundleCli.of(application, target, profile, var)
     allowed = set(destroy_data or ())
-    lost = {name: verb for name, verb in losses(bundle.answer("plan")).items() if name not in allowed}
+    plan = bundle.answer("plan")
+    lost = {name: verb for name, verb in losses(plan).items() if name not in allowed}
     if lost:
         listed = ", ".join(f"{verb} {name}" for name, verb in lost.items())
         options = " ".join(f"--destroy-data {name}" for name in lost)
         raise SetupError(
             f"nothing was deployed: the deployment {listed}, with all data. If that is meant, add {options}"
         )
-    raise typer.Exit(bundle.run("deploy", *(["--auto-approve"] if allowed else [])))
+    jobs = restarted_jobs(plan)
+    before = Restart(Workspace.connect(profile).client, jobs) if jobs else None
+    code = bundle.run("deploy", *(["--auto-approve"] if allowed else []))
+    if before is not None and code == 0:
+        before.wait(note, _PATIENCE)
+    raise typer.Exit(code)
 
 
 def purge(

@@ -71,10 +71,10 @@ def logs(  # noqa: PLR0913, PLR0917  one parameter an option
     jobs = workspace.jobs(target, Target.of(context).app, runs=runs)
     attempts = [(job, run, task) for job in jobs for run in job.runs for task in run.tasks]
     if resource is not None:
-        known = [name for _, _, task in attempts for name in task.resources]
-        if resource not in known:
-            raise NotFoundError.among("resource in these runs", resource, set(known))
-        attempts = [attempt for attempt in attempts if resource in attempt[2].resources]
+        known = {name for _, _, task in attempts for name in task.resources}
+        attempts = [one for one in attempts if one[2].everything or resource in one[2].resources]
+        if not attempts:
+            raise NotFoundError.among("resource in these runs", resource, known)
     if not attempts:
         note("no job has run yet")
     for job, run, task in attempts:

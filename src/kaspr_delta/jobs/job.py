@@ -45,12 +45,14 @@ class JobBuilder:
     """Makes the jobs of one application for one deployment.
 
     Every task works on the ``storage``. Those that come after no other one apply the manifests, and make the ``grants``
-    that are missing.
+    that are missing. Jobs have the ``revision`` of the manifests as a tag: so a deployment of other manifests changes
+    them, and restarts those that never end.
     """
 
     plan: Plan
     deployment: Deployment
     storage: Storage
+    revision: str
     grants: tuple[Grant, ...] = ()
 
     def scheduled(self, work: tuple[Work, ...]) -> Job:
@@ -131,7 +133,7 @@ class JobBuilder:
             name=name,
             max_concurrent_runs=1,
             tasks=tasks,  # type: ignore[arg-type]  # lists are invariant
-            tags=dict(self._compute.tags),
+            tags={**self._compute.tags, "manifests": self.revision},
             run_as=JobRunAs(**wanted.run_as.grantee) if wanted.run_as else None,
             email_notifications=oversight.mails(wanted),
             webhook_notifications=oversight.webhooks(wanted),

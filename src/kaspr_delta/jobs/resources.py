@@ -22,7 +22,7 @@ from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.names import delta_name
 from kaspr_delta.spec.diagnostics import Finding, Location, Severity, has_errors
-from kaspr_delta.spec.loader import load_path
+from kaspr_delta.spec.loader import LoadedManifests, load_path
 
 # The number of resources up to which one task runs all of them by default.
 _MOST_IN_ONE = 30
@@ -35,18 +35,19 @@ def application_resources(deployment: Deployment, root: Path) -> core.Resources:
     nothing is deployed.
     """
     resources = core.Resources()
-    plans, findings = build_plans(load_path(root / deployment.folder))
+    manifests = load_path(root / deployment.folder)
+    plans, findings = build_plans(manifests)
     for finding in findings:
         _report(resources, finding)
     if not has_errors(findings):
         _refuse_shared_schema(deployment, plans)
         for plan in plans:
-            add_plan(resources, plan, deployment)
+            add_plan(resources, plan, deployment, _revision(manifests))
     return resources
 
 
-def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment) -> None:
-    """Add the Databricks resources of one plan; none if nothing runs in it.
+def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment, revision: str) -> None:
+    """Add the Databricks resources of one plan; none if nothing runs in it. ``revision`` is that of its manifests.
 
     They are not made apart and then merged: ``add_resources`` looks for its caller's module once for every resource,
     which takes longer than all else.
@@ -66,7 +67,7 @@ def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment) -> N
         *(Grant(owner.name, OWNER) for owner in deployment.owners),
         *([app_grant(app_key, plan)] if served else []),
     )
-    builder = JobBuilder(plan, deployment, storage, grants)
+    builder = JobBuilder(plan, deployment, storage, revision, grants)
     for name, job, location in _jobs(builder, key, work, layout):
         resources.add_job(name, job, location=_core_location(location))
     if deployment.mode == "scheduled":
@@ -92,6 +93,12 @@ def _jobs(builder: JobBuilder, key: str, work: tuple[Work, ...], layout: Layout)
     for task in plan.tasks:
         if task.schedule is None or not keeps_schedules:
             yield f"{key}__{task_key((task.ref,))}", builder.of_task(task), task.location
+
+
+def _revision(manifests: LoadedManifests) -> str:
+    """A short text that differs if the manifests do."""
+    texts = "\n---\n".join(one.text for one in manifests.manifests)
+    return hashlib.sha256(texts.encode()).hexdigest()[:12]
 
 
 def _layout_of(plan: Plan, deployment: Deployment) -> Layout:

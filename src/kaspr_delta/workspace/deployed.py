@@ -27,11 +27,12 @@ _FAILED = frozenset({"FAILED", "TIMEDOUT", "INTERNAL_ERROR", "MAXIMUM_CONCURRENT
 
 @dataclass(frozen=True, slots=True)
 class TaskRun:
-    """One attempt of a job's task, which runs ``resources``, as ``kind/name``."""
+    """One attempt of a job's task, which runs ``resources``, as ``kind/name``, or ``everything``."""
 
     id: int
     key: str
     resources: tuple[str, ...]
+    everything: bool
     state: str
     message: str
 
@@ -164,9 +165,10 @@ def _starts_of(settings: JobSettings) -> str:
         return f"{cron.quartz_cron_expression} {cron.timezone_id}{_paused(cron.pause_status)}"
     if settings.continuous is not None:
         return f"continuous{_paused(settings.continuous.pause_status)}"
-    if settings.trigger is not None and settings.trigger.periodic is not None:
-        every = settings.trigger.periodic
-        return f"every {every.interval} {every.unit.value.lower()}{_paused(settings.trigger.pause_status)}"
+    if (trigger := settings.trigger) is not None and trigger.periodic is not None:
+        return f"every {trigger.periodic.interval} {trigger.periodic.unit.value.lower()}{_paused(trigger.pause_status)}"
+    if trigger is not None and trigger.table_update is not None:
+        return f"after updates of {', '.join(trigger.table_update.table_names or [])}{_paused(trigger.pause_status)}"
     return "on demand"
 
 
@@ -194,7 +196,8 @@ def _task(task: RunTask) -> TaskRun:
     parameters = (wheel.parameters if wheel else None) or []
     named = tuple(after for before, after in pairwise(parameters) if before == "--only")
     state, message = _state(task.state)
-    return TaskRun(task.run_id or 0, task.task_key, named, state, message)
+    everything = not named and parameters[:1] == ["run"]
+    return TaskRun(task.run_id or 0, task.task_key, named, everything, state, message)
 
 
 def _state(state: RunState | None) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,39 @@ def test_only_what_holds_no_data_or_is_named_may_be_deleted(
     assert (answer.code, written.exists()) == ((0, True) if refused is None else (1, False)), answer.err
     assert (refused or "") in answer.err
     assert refused is not None or ("--auto-approve" in written.read_text()) == bool(allowed)
+
+
+@pytest.mark.parametrize(
+    ("action", "paused", "ends", "told"),
+    [
+        ("update", "UNPAUSED", True, "shop: its run has ended"),
+        ("update", "UNPAUSED", False, "shop: its run was cancelled"),
+        ("update", "PAUSED", True, ""),
+        ("skip", "UNPAUSED", True, ""),
+    ],
+)
+def test_runs_that_never_end_give_way_to_what_is_deployed(  # noqa: PLR0917  fixtures, and the case
+    bundle: Path,
+    workspace: FakeWorkspace,
+    kaspr: Kaspr,
+    monkeypatch: pytest.MonkeyPatch,
+    action: str,
+    paused: str,
+    ends: bool,
+    told: str,
+) -> None:
+    monkeypatch.setattr(sys.modules["kaspr_delta.cli.deploy"], "_PATIENCE", 5.0 if ends else 0.0)
+    install_cli(bundle)
+    job = {"job_id": 70, "name": "shop", "continuous": {"pause_status": paused}}
+    (bundle / "plan").write_text(
+        json.dumps({"plan": {"resources.jobs.shop": {"action": action, "remote_state": job}}}) + "\n"
+    )
+    workspace.runs = [{"job_id": 70, "run_id": 7}, {"job_id": 70, "run_id": 6, "end_time": 1}]
+    workspace.ending = {7} if ends else set()
+    answer = kaspr("deploy", "shop")
+    assert (answer.code, workspace.cancelled) == (0, [7] if "cancelled" in told else [])
+    assert answer.err.startswith(told)
+    assert told or "its run" not in answer.err
 
 
 SCHEMA = "main.dev_ann_shop"

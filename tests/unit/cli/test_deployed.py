@@ -34,6 +34,7 @@ def test_status_as_json_has_runs_with_tasks_and_messages(kaspr: Kaspr) -> None:
     assert found["order-system"]["runs"][0]["tasks"][1] == {
         "key": "join",
         "resources": [JOIN],
+        "everything": False,
         "state": "FAILED",
         "message": "SerializationError: no JSON",
     }
@@ -63,6 +64,14 @@ def test_logs_of_one_resource_are_those_of_its_task(kaspr: Kaspr) -> None:
         "== order-system, 2027-03-01 06:30: join SUCCESS",
     ]
     assert "all is well" in answer.out
+
+
+def test_logs_of_a_resource_are_those_of_a_task_that_runs_everything(kaspr: Kaspr, workspace: FakeWorkspace) -> None:
+    for run in workspace.runs:
+        for task in run["tasks"]:
+            task["python_wheel_task"]["parameters"] = ["run", "x", "--warehouse", "w"]
+    answer = kaspr("logs", JOIN, "--target", "prod", "--app", "order-system")
+    assert "agent/ingest: 3 rows in" in answer.out
 
 
 @pytest.mark.usefixtures("workspace")

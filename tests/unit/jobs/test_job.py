@@ -25,7 +25,7 @@ DEPLOYMENTS = [Deployment(**settings) for settings in ALL_DEPLOYMENTS]
 
 
 def jobs(of: Plan, deployment: Deployment) -> list[dict[str, Any]]:
-    builder = JobBuilder(of, deployment, Storage.of(of, deployment))
+    builder = JobBuilder(of, deployment, Storage.of(of, deployment), "r1")
     work = work_of(of, "group" if deployment.layout == "default" else deployment.layout)
     made = [builder.scheduled(work)] if deployment.mode == "scheduled" else [builder.continuous(unit) for unit in work]
     return [dict(job.as_dict()) for job in made]
@@ -162,7 +162,7 @@ def test_a_cluster_without_workers_is_a_single_node() -> None:
     (cluster,) = (one["new_cluster"] for one in job["job_clusters"])
     assert cluster["num_workers"] == 0
     assert cluster["spark_conf"]["spark.databricks.cluster.profile"] == "singleNode"
-    assert cluster["custom_tags"] == {**job["tags"], "ResourceClass": "SingleNode"}
+    assert (cluster["custom_tags"]["ResourceClass"], cluster["custom_tags"]["application"]) == ("SingleNode", "shop")
     assert JobSettings.from_dict(job).as_dict() == job
 
 
@@ -209,7 +209,7 @@ def test_serverless_jobs_have_a_performance_target_an_environment_and_a_policy()
 
 def test_a_job_starts_when_others_have_written_and_by_the_clock_all_the_same() -> None:
     wanted = Deployment(trigger="table_update")
-    builder = JobBuilder(SHOP, wanted, Storage.of(SHOP, wanted))
+    builder = JobBuilder(SHOP, wanted, Storage.of(SHOP, wanted), "r1")
     with pytest.raises(UsageError, match="reads no table that others write"):  # this plan declares no topics
         builder.scheduled(work_of(SHOP))
     clock: dict[str, Any] = dict(builder.by_the_clock("shop").as_dict())
@@ -260,9 +260,10 @@ def test_viewers_may_view_jobs_and_operators_may_manage_runs() -> None:
     ]
 
 
-def test_jobs_are_tagged_with_framework_application_and_target() -> None:
+def test_jobs_are_tagged_with_framework_application_target_and_manifests() -> None:
+    tags = {"framework": "kaspr-delta", "application": "shop", "target": "prod", "manifests": "r1"}
     for job in jobs(SHOP, Deployment(target="prod")):
-        assert job["tags"] == {"framework": "kaspr-delta", "application": "shop", "target": "prod"}
+        assert job["tags"] == tags
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda d: f"{d.mode}-{d.compute}")

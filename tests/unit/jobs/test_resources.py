@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def tasks_of(resources: Resources) -> list[dict[str, Any]]:
 
 
 def deployed(shop: Plan, **settings: Any) -> Resources:
-    add_plan(made := Resources(), shop, Deployment(**settings))
+    add_plan(made := Resources(), shop, Deployment(**settings), "r1")
     return made
 
 
@@ -123,3 +124,19 @@ def test_each_application_of_a_checkout_keeps_the_state_of_its_own_deployment(tm
     assert [file.name for file in (place / "sync-snapshots").iterdir()] == ["order-system"]
     load_resources(Bundle(target="dev", variables={"application": "event-counting"}))
     assert (place / "resources.json").read_text() == "state of order-system"
+
+
+def test_other_manifests_change_the_jobs(tmp_path: Path) -> None:
+    folder = tmp_path / "bundles" / "shop"
+    shutil.copytree(ROOT / "bundles" / "order-system", folder)
+    file = folder / "agents.yaml"
+
+    def tag() -> str:
+        (job,) = application_resources(Deployment(application="shop"), tmp_path).jobs.values()
+        tags: dict[str, str] = dict(job.as_dict())["tags"]  # type: ignore[assignment]  # as the Jobs API has them
+        return tags["manifests"]
+
+    before = tag()
+    assert tag() == before
+    file.write_text(file.read_text() + "\n# a comment\n")
+    assert tag() != before

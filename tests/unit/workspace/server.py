@@ -22,7 +22,8 @@ _PAGE = 2
 class FakeWorkspace:
     """``jobs`` and ``runs`` as the API gives them, newest first; ``outputs`` by a task's run, ``secrets`` by key.
 
-    ``schemas`` are properties by full name.
+    ``schemas`` are properties by full name. Runs in ``ending`` have ended when somebody asks for them; those in
+    ``cancelled`` somebody cancelled.
     """
 
     jobs: list[dict[str, Any]] = field(default_factory=list)
@@ -30,6 +31,8 @@ class FakeWorkspace:
     outputs: dict[int, dict[str, Any]] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=dict)
     schemas: dict[str, dict[str, Any]] = field(default_factory=dict)
+    ending: set[int] = field(default_factory=set)
+    cancelled: list[int] = field(default_factory=list)
     requested_paths: list[str] = field(default_factory=list)
     refuses: bool = False
     user: str = "ann@example.com"
@@ -52,6 +55,9 @@ class FakeWorkspace:
             ended = "end_time" if query.get("active_only") == "true" else ""
             runs = [run for run in self.runs if str(run["job_id"]) == query["job_id"] and ended not in run]
             return self._page("runs", runs, query)
+        if path == "/api/2.2/jobs/runs/get":
+            number = int(query["run_id"])
+            return {"run_id": number, "end_time": 1 if number in self.ending else 0}
         if path == "/api/2.2/jobs/runs/get-output":
             return self.outputs.get(int(query["run_id"]))
         return None
@@ -68,17 +74,19 @@ class FakeWorkspace:
 def serving(workspace: FakeWorkspace) -> Iterator[str]:
     """Serve the workspace on a free port; its address."""
 
-    def answer(request: Request) -> JSONResponse:
+    async def answer(request: Request) -> JSONResponse:
         if workspace.refuses:
             return JSONResponse({"error_code": "PERMISSION_DENIED", "message": "you may not look at jobs"}, 403)
         if request.method == "DELETE":
             del workspace.schemas[request.url.path.rpartition("/")[2]]
-        found = {} if request.method == "DELETE" else workspace.answer(request.url.path, dict(request.query_params))
+        if request.method == "POST":
+            workspace.cancelled.append((await request.json())["run_id"])
+        found = {} if request.method != "GET" else workspace.answer(request.url.path, dict(request.query_params))
         if found is None:
             return JSONResponse({"error_code": "NOT_FOUND", "message": request.url.path}, 404)
         return JSONResponse(found)
 
-    application: Any = Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "DELETE"])])
+    application: Any = Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST", "DELETE"])])
     with served_by_uvicorn(application) as client:
         yield str(client.base_url).rstrip("/")
 
