@@ -13,6 +13,9 @@ import pytest
 
 from kaspr_delta import Application
 from kaspr_delta.control.registry import Registry
+from kaspr_delta.jobs import Deployment, Storage
+from kaspr_delta.jobs.alerts import alerts
+from kaspr_delta.jobs.dashboard import DATASETS
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.access import Visitor
@@ -152,6 +155,16 @@ def test_statements_read_figures_and_histories_as_delta_rs_does(
             ("deleted", "it's"),
         ]
         assert Past(there.tables, "nothing").versions == range(0)
+        shown = {name: app.sql(query).collect() for name, (_, query) in DATASETS.items()}
+        assert {row.resource: (row.rows_in, row.dead_letters) for row in shown["resources"]} == {
+            "agent/take-orders": (4, 1)
+        }
+        assert [(row.resource, row.dead_letters) for row in shown["letters"]] == [("agent/take-orders", 1)]
+        assert [row.reason for row in shown["reasons"]] == [row["reason"] for row in app.dead_letters()]
+        wanted = Deployment(sql_warehouse="w1", alert_schedule="0 0 * * * ?")
+        looks = alerts("shop", wanted, Storage("shop", "spark_catalog", app.delta.namespace.registered_as))  # type: ignore[union-attr]
+        found = {name: app.sql(str(alert.query_text)).first() for name, alert in looks}
+        assert found == {"dead_letters": (1,), "stopped": (0,)}
 
 
 @pytest.mark.slow

@@ -1,4 +1,7 @@
-"""Everything a bundle deploys for an application: its jobs and its App. None of it holds data (see ``storage``)."""
+"""Everything a bundle deploys for an application: jobs, an App, a dashboard and alerts.
+
+None of it holds data (see ``storage``).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from databricks.bundles.jobs import Job
 
 from kaspr_delta.errors import UsageError
 from kaspr_delta.grant import OWNER, READER, Grant
+from kaspr_delta.jobs.alerts import alerts
 from kaspr_delta.jobs.app import app_grant, has_web_views, web_app
+from kaspr_delta.jobs.dashboard import dashboard
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.jobs.storage import Storage
@@ -76,6 +81,11 @@ def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment, revi
     if served:
         app = web_app(plan, deployment, storage.warehouse)
         resources.add_resource(app_key, app, location=_core_location(plan.location))
+    if deployment.sql_warehouse:
+        shown = dashboard(plan.application, deployment, storage)
+        resources.add_resource(f"{key}__dashboard", shown, location=_core_location(plan.location))
+        for name, alert in alerts(plan.application, deployment, storage):
+            resources.add_resource(f"{key}__{name}", alert, location=_core_location(plan.location))
 
 
 def _jobs(builder: JobBuilder, key: str, work: tuple[Work, ...], layout: Layout) -> Iterator[tuple[str, Job, Location]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from itertools import pairwise
@@ -245,7 +246,7 @@ def test_first_tasks_grant_what_readers_and_owners_lack(bundle: Path) -> None:
 
 def test_what_is_deployed_holds_no_data(bundle: Path) -> None:
     made = deployed(bundle, sql_warehouse="abc123", readers=(Principal.of("analysts"),), location="s3://lake")
-    assert {path[1] for path in made._locations} == {"jobs", "apps"}
+    assert {path[1] for path in made._locations} == {"jobs", "apps", "dashboards"}
 
 
 @pytest.mark.parametrize(
@@ -299,6 +300,26 @@ def test_a_waiting_resource_is_a_warning_of_the_bundle(bundle: Path) -> None:
     assert {item.severity.value for item in made.diagnostics.items} == {"warning"}
     assert "agent 'announce' waits" in made.diagnostics.items[0].summary
     assert "agent_announce" not in str(job_of(made, "every_kind")["tasks"])
+
+
+def test_alerts_and_a_dashboard_look_at_the_tables_of_the_application(bundle: Path) -> None:
+    made = deployed(
+        bundle, sql_warehouse="w1", alert_schedule="0 0 * * * ?", notify=("ann@example.com",), webhooks=("hook",)
+    )
+    found = {key: dict[str, Any](alert.as_dict()) for key, alert in made.alerts.items()}
+    assert sorted(found) == ["every_kind__dead_letters", "every_kind__stopped"]
+    for alert in found.values():
+        assert "FROM main.every_kind._kaspr_" in alert["query_text"]
+        subscribers = alert["evaluation"]["notification"]["subscriptions"]
+        assert subscribers == [{"user_email": "ann@example.com"}, {"destination_id": "hook"}]
+    (board,) = (dict[str, Any](board.as_dict()) for board in made.dashboards.values())
+    assert (board["warehouse_id"], board["dataset_catalog"], board["dataset_schema"]) == ("w1", "main", "every_kind")
+    content = json.loads(board["serialized_dashboard"])
+    widgets = [one["widget"] for one in content["pages"][0]["layout"]]
+    assert {one["queries"][0]["query"]["datasetName"] for one in widgets} == {
+        one["name"] for one in content["datasets"]
+    }
+    assert not deployed(bundle, sql_warehouse="w1").alerts  # each look costs
 
 
 def test_without_web_views_there_is_no_app(bundle: Path) -> None:

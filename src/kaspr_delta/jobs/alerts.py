@@ -1,0 +1,94 @@
+"""Alerts of a workspace about what no job that fails tells: dead letters, and resources that wait or need a rebuild.
+
+Each look at the tables starts the SQL warehouse, so a deployment has alerts only if it says when they look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from databricks.bundles.alerts import (
+    Aggregation,
+    Alert,
+    AlertEvaluationState,
+    AlertV2Evaluation,
+    AlertV2Notification,
+    AlertV2Operand,
+    AlertV2OperandColumn,
+    AlertV2OperandValue,
+    AlertV2Subscription,
+    ComparisonOperator,
+    CronSchedule,
+)
+
+from kaspr_delta.control.events import REBUILD_REQUIRED, RESUMED, WAITING
+from kaspr_delta.jobs.deployment import Deployment
+from kaspr_delta.jobs.storage import Storage
+from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A query whose column ``found`` is more than 0 if somebody has to look, and the sentence that says what to do."""
+
+    key: str
+    title: str
+    query: str
+    remedy: str
+
+
+def alerts(application: str, deployment: Deployment, storage: Storage) -> Iterator[tuple[str, Alert]]:
+    """The alerts of an application with the ends of their keys in the bundle; none without a schedule."""
+    if not deployment.alert_schedule:
+        return
+    for one in _questions(storage):
+        column = AlertV2OperandColumn(name="found", aggregation=Aggregation.MAX)
+        subscriptions = [
+            *(AlertV2Subscription(user_email=address) for address in deployment.notify),
+            *(AlertV2Subscription(destination_id=webhook) for webhook in deployment.webhooks),
+        ]
+        yield (
+            one.key,
+            Alert(
+                display_name=f"{application} ({deployment.target}): {one.title}",
+                query_text=one.query,
+                warehouse_id=deployment.sql_warehouse,
+                schedule=CronSchedule(
+                    quartz_cron_schedule=deployment.alert_schedule, timezone_id=deployment.timezone or "UTC"
+                ),
+                evaluation=AlertV2Evaluation(
+                    source=column,
+                    comparison_operator=ComparisonOperator.GREATER_THAN,
+                    threshold=AlertV2Operand(value=AlertV2OperandValue(double_value=0.0)),
+                    empty_result_state=AlertEvaluationState.OK,
+                    notification=AlertV2Notification(subscriptions=subscriptions),  # type: ignore[arg-type]  # lists are invariant
+                ),
+                custom_summary=f"{application}: {one.title}",
+                custom_description=one.remedy,
+            ),
+        )
+
+
+def _questions(storage: Storage) -> tuple[_Question, ...]:
+    """The questions. Each sees the last day only: what is older was told already."""
+    letters, events = f"{storage.full_name}.{DEAD_LETTERS}", f"{storage.full_name}.{EVENTS}"
+    return (
+        _Question(
+            "dead_letters",
+            "new dead letters",
+            f"SELECT count(*) AS found FROM {letters} WHERE at > current_timestamp() - INTERVAL 1 DAY",  # noqa: S608
+            f"Events or rows could not be processed: the columns reason and detail of {letters} say why. Mend the"
+            " function or the data, and deploy; then retry them.",
+        ),
+        _Question(
+            "stopped",
+            "resources wait or need a rebuild",
+            f"""SELECT count(*) AS found FROM (
+  SELECT kind, name, max_by(reason, at) AS last FROM {events}
+  WHERE reason IN ('{WAITING}', '{RESUMED}', '{REBUILD_REQUIRED}') AND at > current_timestamp() - INTERVAL 1 DAY
+  GROUP BY kind, name
+) WHERE last <> '{RESUMED}'""",  # noqa: S608
+            f"The column message of {events} says what a resource waits for, or which command brings it up to date.",
+        ),
+    )
