@@ -1,0 +1,66 @@
+"""All probes of a warehouse, in their order."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from kaspr_delta.errors import AlreadyRunningError, UsageError
+from kaspr_delta.grant import Grant
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.runtime.doctor import files, platform, sources, streams, tables
+from kaspr_delta.runtime.doctor.bench import Bench
+from kaspr_delta.runtime.doctor.probe import Answer, Probe, answers
+
+# Seconds that the removal of throw-away tables has in any case.
+_CLEANING = 60.0
+
+ANOTHER = Probe(
+    "another doctor",
+    "Does a second task see the lease of the first one?",
+    lambda _: "",
+    "this one is refused, as a second run of a resource would be: the first one probes the rest",
+    "",
+)
+CLEANED = Probe(
+    "clean-up",
+    "Are the throw-away tables and files gone?",
+    Bench.clear,
+    "nothing is left",
+    "the next doctor removes them",
+    if_not="note",
+)
+
+
+def probes_of(bench: Bench, plan: Plan | None, grants: Sequence[Grant]) -> Iterator[Probe]:
+    """The probes of a warehouse, of the sources of an application, and of the grants that its job makes."""
+    in_catalog = bench.delta.namespace.on_databricks
+    yield platform.VERSIONS
+    yield from tables.PROBES
+    yield from tables.IN_CATALOG if in_catalog else ()
+    yield from files.PROBES
+    yield from streams.PROBES
+    yield from sources.probes(plan, in_catalog=in_catalog) if plan else ()
+    yield from [platform.of_grants(grants)] if grants else ()
+    yield from platform.IN_CATALOG if in_catalog else ()
+
+
+def examine(bench: Bench, plan: Plan | None, grants: Sequence[Grant], seconds: float) -> Iterator[tuple[Probe, Answer]]:
+    """Ask all probes, in so many seconds, and remove the throw-away tables and files.
+
+    If another doctor examines the same warehouse, only its lease is probed. Raises AlreadyRunningError if another
+    process took the lease of this one meanwhile.
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(bench.delta.namespace.resource_lock("doctor"))
+        except AlreadyRunningError as error:
+            yield ANOTHER, Answer("ok", str(error), ANOTHER.then)
+            return
+        except (OSError, UsageError):
+            pass  # the probe of the volume says it
+        try:
+            yield from answers(probes_of(bench, plan, grants), bench, seconds)
+        finally:
+            cleaned = CLEANED.answer(bench, _CLEANING)
+        yield CLEANED, cleaned
