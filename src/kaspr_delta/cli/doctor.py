@@ -97,8 +97,8 @@ def _checked(location: Warehouse) -> Iterator[Line]:
         "versions": _versions,
         "warehouse": lambda: _writable(location),
     }
-    if spark_is_elsewhere():  # Java and Delta are there too
-        checks = {name: check for name, check in checks.items() if name in {"python", "pyspark", "warehouse"}}
+    if spark_is_elsewhere():  # there it has its Java and Delta
+        checks = {name: check for name, check in checks.items() if name in {"python", "warehouse"}}
     for name, check in checks.items():
         try:
             yield {"probe": name, "answer": "ok", "seen": check()}

@@ -55,11 +55,16 @@ class Facts:
 
 @dataclass
 class Bench:
-    """A warehouse that is probed. ``patience`` is the number of seconds to wait for anything that should happen."""
+    """A warehouse that is probed.
+
+    ``patience`` is the number of seconds to wait for anything that should happen, ``every`` that between two renewals
+    of a lease that is watched.
+    """
 
     spark: SparkSession
     delta: Tables
     patience: float = 30
+    every: float = 0.5
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     # The facts of the stream that the probe ``stream`` ran.
     facts: Facts | None = None

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _POLL = 0.1
-# The renewals of a lease that a batch waits for, and the seconds between two of them.
-_RENEWALS, _EVERY = 3, 0.5
+# The renewals of a lease that a batch waits for.
+_RENEWALS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,18 @@ class Look:
     lease: Path
     folder: Path
     patience: float
+    every: float
 
 
 def stream(bench: Bench) -> str:
     """Run a stream over a change feed until it ends. Its batch looks around."""
     bench.folder.mkdir(parents=True, exist_ok=True)
     bench.append(ROWS, streamed="1")
-    lease = Lease(bench.folder / "lease.json", "doctor", bench.delta.namespace.name, every=_EVERY, settle=_EVERY)
+    lease = Lease(
+        bench.folder / "lease.json", "doctor", bench.delta.namespace.name, every=bench.every, settle=bench.every
+    )
     with tempfile.NamedTemporaryFile(prefix="kaspr-delta-doctor-") as temporary, lease.held():
-        look = Look(bench.run, Path(temporary.name), lease.path, bench.folder, bench.patience)
+        look = Look(bench.run, Path(temporary.name), lease.path, bench.folder, bench.patience, bench.every)
         _, seconds = timed(lambda: _until_it_ends(bench, look))
     found = [row["value"] for row in frame_rows(bench.delta.read(bench.spark, LOG)) if row["key"] == _key(bench.run)]
     bench.facts = Facts(**json.loads(found[0])) if found else None
@@ -112,7 +115,7 @@ def _longest_wait(look: Look) -> float | None:
                 longest = max(longest, time.monotonic() - changed)
                 counts.add(count)
                 changed = time.monotonic()
-        time.sleep(_POLL)
+        time.sleep(look.every / 5)
     return longest
 
 
@@ -143,7 +146,7 @@ def lease(bench: Bench) -> str:
         raise SetupError(f"a batch did not see the renewals of a lease in {in_words(bench.patience)}")
     if longest > real.seconds - real.every:
         raise SetupError(f"a batch saw a renewal after {in_words(longest)}; a lease lasts {in_words(real.seconds)}")
-    return f"seen after {in_words(longest)} at most, renewed every {in_words(_EVERY)}"
+    return f"seen after {in_words(longest)} at most, renewed every {in_words(bench.every)}"
 
 
 def endless_stream(bench: Bench) -> str:
