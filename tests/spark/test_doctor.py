@@ -1,4 +1,4 @@
-"""``doctor --probe`` is green where the engine runs: in a folder, on Spark Connect, on a catalog; and leaves nothing."""
+"""``doctor --probe`` is green where the engine runs: in a folder, on Spark Connect, on a catalog."""
 
 from __future__ import annotations
 

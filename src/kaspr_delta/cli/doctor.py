@@ -124,8 +124,14 @@ def _probed(
     namespace = scratch.namespace(named if location.is_unity else SCRATCH)
     bench = Bench(spark_session(location.log_file), open_tables(namespace))
     found: list[Line] = [
-        {"probe": one.name, "question": one.question, "answer": told.grade, "seen": told.seen, "effect": told.effect}
-        for one, told in examine(bench, plan, grants, seconds)
+        {
+            "probe": one.name,
+            "question": one.question,
+            "answer": answer.grade,
+            "seen": answer.seen,
+            "effect": answer.effect,
+        }
+        for one, answer in examine(bench, plan, grants, seconds)
     ]
     if found[0]["probe"] == ANOTHER.name:
         return found, None

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kaspr_delta.errors import AlreadyRunningError, UsageError
 from kaspr_delta.grant import Grant
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.runtime.doctor import files, platform, sources, streams, tables
+from kaspr_delta.runtime.doctor import endpoints, files, platform, sources, streams, tables
 from kaspr_delta.runtime.doctor.bench import Bench
 from kaspr_delta.runtime.doctor.probe import Answer, Probe, answers
 
@@ -19,8 +19,8 @@ ANOTHER = Probe(
     "another doctor",
     "Does a second task see the lease of the first one?",
     lambda _: "",
-    "this one is refused, as a second run of a resource would be: the first one probes the rest",
-    "",
+    "this one probes nothing more: as a second run of a resource, it is refused",
+    "both probe the same tables: their answers are worth nothing, but for this",
 )
 CLEANED = Probe(
     "clean-up",
@@ -33,14 +33,16 @@ CLEANED = Probe(
 
 
 def probes_of(bench: Bench, plan: Plan | None, grants: Sequence[Grant]) -> Iterator[Probe]:
-    """The probes of a warehouse, of the sources of an application, and of the grants that its job makes."""
+    """The probes of a warehouse, of all that an application reads and writes elsewhere, and of its grants."""
     in_catalog = bench.delta.namespace.on_databricks
     yield platform.VERSIONS
     yield from tables.PROBES
     yield from tables.IN_CATALOG if in_catalog else ()
     yield from files.PROBES
     yield from streams.PROBES
-    yield from sources.probes(plan, in_catalog=in_catalog) if plan else ()
+    if plan is not None:
+        yield from sources.probes(plan, in_catalog=in_catalog)
+        yield from endpoints.probes(plan)
     yield from [platform.of_grants(grants)] if grants else ()
     yield from platform.IN_CATALOG if in_catalog else ()
 

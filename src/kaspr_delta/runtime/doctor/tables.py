@@ -155,7 +155,6 @@ PROBES = (
         append,
         "the least cost of a batch: it has one append, and one for its progress",
         "no batch can be committed",
-        ("MODIFY",),
     ),
     Probe(
         "transaction",
@@ -178,7 +177,6 @@ PROBES = (
         look_up,
         "a small batch of a join looks its rows up so, on both sides",
         "joins cannot find their rows",
-        ("SELECT",),
     ),
     Probe(
         "change feed",

@@ -62,6 +62,12 @@ class FakeSpark:
     def sql(self, text: str) -> FakeRows:
         return FakeRows(next(rows for part, rows in self.answers.items() if part in text))
 
+    def format(self, _: str) -> FakeSpark:
+        return self
+
+    def load(self, _: str) -> FakeRows:
+        return FakeRows([])
+
     def parquet(self, folder: str) -> FakeRows:
         return FakeRows(pq.read_table(folder).to_pylist())
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,12 @@ from kaspr_delta.errors import AlreadyRunningError
 from kaspr_delta.grant import Grant
 from kaspr_delta.runtime.doctor import platform
 from kaspr_delta.runtime.doctor.bench import Bench
-from kaspr_delta.runtime.doctor.examination import ANOTHER, CLEANED, examine
+from kaspr_delta.runtime.doctor.examination import ANOTHER, CLEANED, examine, probes_of
 from kaspr_delta.runtime.doctor.probe import Answer, Probe, answers
 from kaspr_delta.storage.namespace import LocalNamespace, UnityNamespace
 from tests.documented import ROOT
 from tests.unit.runtime.doctor.fake import FakeTables, bench_on
+from tests.unit.runtime.doctor.test_endpoints import bound_plan
 from tests.unit.runtime.doctor.test_sources import SOURCE, WithSource, plan_of
 
 GRANTS = [Grant("readers", ("SELECT",))]
@@ -105,15 +108,14 @@ def test_sources_are_probed_for_manifests_and_grants_where_some_are_given(in_cat
     assert {"grants", f"policies of {SOURCE}", "row tracking"} <= set(found)
 
 
-def test_the_page_has_each_probe_and_its_sentences_and_each_privilege(tmp_path: Path) -> None:
-    from kaspr_delta.runtime.doctor.examination import probes_of
-
+def test_the_page_has_each_probe_with_its_sentences_and_the_permissions_each_privilege(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "databricks.md").read_text()
-    namespace = UnityNamespace("main", "shop", str(tmp_path), None, "shop")
-    probes = [*probes_of(bench_on(tmp_path, namespace=namespace), plan_of(SOURCE), GRANTS), CLEANED, ANOTHER]
-    rows = {probe.name.replace(SOURCE, "TABLE"): probe for probe in probes}
     permissions = page.partition("## Permissions")[2].partition("\n## ")[0]
-    for name, probe in rows.items():
+    namespace = UnityNamespace("main", "shop", str(tmp_path), None, "shop")
+    plan = replace(plan_of(SOURCE), topics=bound_plan(tmp_path).topics)
+    for probe in (*probes_of(bench_on(tmp_path, namespace=namespace), plan, GRANTS), CLEANED, ANOTHER):
+        name = re.sub(r"(of|for|source) \S+$", r"\1 …", probe.name)
         assert f"| {name} | {probe.question} | {probe.then} | {probe.otherwise} |" in page
-        assert all(f"`{privilege}`" in permissions for privilege in probe.needs), name
-        assert not probe.needs or f"`{name}`" in permissions, name
+        if probe.needs:
+            rows = "".join(line for line in permissions.splitlines() if line.endswith(f"| `{name}` |"))
+            assert all(f"`{privilege}`" in rows for privilege in probe.needs), name
