@@ -56,7 +56,7 @@ class Probe:
     def _answer(self, bench: Bench) -> Answer:
         try:
             return Answer("ok", self.ask(bench), self.then)
-        except Exception as error:  # noqa: BLE001  one probe stops no other
+        except BaseException as error:  # noqa: BLE001  one probe stops no other; also the panics of delta-rs
             return Answer(self.if_not, short_text(error), self.otherwise)
 
 
