@@ -72,10 +72,10 @@ VERSIONS = Probe(
 IN_CATALOG = (
     Probe(
         "package index",
-        "Does the index answer from which environments of tasks are installed?",
+        "Does the package index answer from which tasks install their environments?",
         package_index,
         "tasks install the wheel and its packages at their start",
-        "tasks start only where their environment was installed before: name an index that answers",
+        "a task starts only where its environment was installed before",
         if_not="note",
     ),
 )

@@ -215,7 +215,7 @@ PROBES = (
         "batch worker",
         "Where do batches run?",
         batch_worker,
-        "in another process agents that share tables run one after another, and their functions find what is there",
+        "in the process of the run, agents that share tables run side by side; in another one, one after another",
         "unknown: no batch ran",
     ),
     Probe(

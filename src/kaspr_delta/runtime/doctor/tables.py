@@ -167,7 +167,7 @@ PROBES = (
         "merge",
         "How long does a MERGE of three rows take, and does it count the rows that it changed?",
         merge,
-        "a batch costs one such MERGE for each table that follows it",
+        "a batch costs one such MERGE for each table that follows its log",
         "results and state cannot follow the log, or are wrong: do not run here",
         ("MODIFY", "SELECT"),
     ),
