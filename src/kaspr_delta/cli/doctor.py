@@ -148,7 +148,9 @@ def _has_problem(answers: Iterable[Line]) -> bool:
 def _show(answers: Iterable[Line]) -> None:
     table = table_of(("probe", "answer", "seen", "what the engine does"), ())
     for one in answers:
-        table.add_row(*(Text(one[name], _STYLES.get(one[name], "")) for name in ("probe", "answer", "seen", "effect")))
+        seen, *_ = one["seen"].splitlines() or [""]  # errors of Spark have advice below
+        texts = (one["probe"], one["answer"], seen, one["effect"])
+        table.add_row(*(Text(text, _STYLES.get(text, "")) for text in texts))
     results().print(table)
 
 
