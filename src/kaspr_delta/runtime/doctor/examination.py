@@ -50,19 +50,22 @@ def probes_of(bench: Bench, plan: Plan | None, grants: Sequence[Grant]) -> Itera
 def examine(bench: Bench, plan: Plan | None, grants: Sequence[Grant], seconds: float) -> Iterator[tuple[Probe, Answer]]:
     """Ask all probes, in so many seconds, and remove the throw-away tables and files.
 
-    If another doctor examines the same warehouse, only its lease is probed. Raises AlreadyRunningError if another
-    process took the lease of this one meanwhile.
+    If another doctor examines the same warehouse, only its lease is probed.
     """
-    with contextlib.ExitStack() as held:
-        try:
-            held.enter_context(bench.delta.namespace.resource_lock("doctor"))
-        except AlreadyRunningError as error:
-            yield ANOTHER, Answer("ok", str(error), ANOTHER.then)
-            return
-        except (OSError, UsageError):
-            pass  # the probe of the volume says it
-        try:
-            yield from answers(probes_of(bench, plan, grants), bench, seconds)
-        finally:
-            cleaned = CLEANED.answer(bench, _CLEANING)
-        yield CLEANED, cleaned
+    lock = contextlib.ExitStack()
+    try:
+        lock.enter_context(bench.delta.namespace.resource_lock("doctor"))
+    except AlreadyRunningError as error:
+        yield ANOTHER, Answer("ok", str(error), ANOTHER.then)
+        return
+    except (OSError, UsageError):
+        pass  # the probe of the volume says it
+    try:
+        with lock:
+            try:
+                yield from answers(probes_of(bench, plan, grants), bench, seconds)
+            finally:
+                cleaned = CLEANED.answer(bench, _CLEANING)
+            yield CLEANED, cleaned
+    except AlreadyRunningError as error:  # another one took the lease meanwhile
+        yield ANOTHER, Answer("problem", str(error), ANOTHER.otherwise)

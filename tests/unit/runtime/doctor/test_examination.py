@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,20 @@ def test_a_second_doctor_sees_the_first_and_probes_nothing(tmp_path: Path, monke
     bench.folder.mkdir(parents=True)
     assert examined(bench) == {ANOTHER.name: Answer("ok", "process 7 on host worker keeps renewing it", ANOTHER.then)}
     assert bench.folder.exists()  # it may be the first one's
+
+
+def test_a_second_doctor_that_took_the_lease_is_a_problem_after_all_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.contextmanager
+    def lost(*_: Any) -> Iterator[None]:
+        yield
+        raise AlreadyRunningError("doctor may run twice")
+
+    monkeypatch.setattr(LocalNamespace, "resource_lock", lost)
+    found = examined(bench_on(tmp_path))
+    assert found["merge"].grade == "ok"
+    assert found[ANOTHER.name] == Answer("problem", "doctor may run twice", ANOTHER.otherwise)
 
 
 def test_a_catalog_out_of_reach_of_its_volume_is_probed_without_a_lease(tmp_path: Path) -> None:
