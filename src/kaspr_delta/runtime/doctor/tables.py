@@ -24,7 +24,7 @@ def schema(bench: Bench) -> str:
         raise SetupError(f"{namespace.schema} is not there: name the manifests, which the schema is made for")
     bench.delta.create_schema(bench.spark)
     bench.clear()
-    return "is there" if exists else "was made, and stays"
+    return "is there" if exists else "was made"
 
 
 def create(bench: Bench) -> str:
