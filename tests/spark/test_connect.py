@@ -13,7 +13,7 @@ from tests.connect import ON_CONNECT
 
 HERE = Path(__file__).parent
 # They test restrictions; joins; agents and counters; windows, tasks and continuous runs; large batches; typed tables;
-# shared tables.
+# shared tables; the doctor.
 FILES = (
     "test_serverless.py",
     "test_order_enrichment.py",
@@ -24,6 +24,7 @@ FILES = (
     "test_ordered_input.py",
     "test_typed.py",
     "test_table_groups.py",
+    "test_doctor.py",
 )
 
 

@@ -1,33 +1,93 @@
-"""``kaspr-delta doctor``: check the requirements on this machine."""
+"""``kaspr-delta doctor``: check this machine, and probe a warehouse."""
 
 from __future__ import annotations
 
+import json
 import platform
+import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
 
 import typer
+from rich.text import Text
 
+from kaspr_delta.cli.interruption import off_main_thread
+from kaspr_delta.cli.progress import note, results, table_of, working
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import SetupError
+from kaspr_delta.grant import Grant
+from kaspr_delta.plan.names import delta_name
 from kaspr_delta.runtime.java import check_java
-from kaspr_delta.runtime.versions import Versions, installed
+from kaspr_delta.runtime.versions import Versions, installed, spark_is_elsewhere
+from kaspr_delta.spec.durations import interval
 from kaspr_delta.storage.namespace import Warehouse
 
+DoctorOutput = Literal["text", "json"]
+"""The forms in which answers are shown."""
 
-def doctor(target: Target) -> None:
+Line: TypeAlias = dict[str, str]
+"""An answer: ``probe``, ``answer`` and ``seen``; of a probe of the warehouse also ``question`` and ``effect``."""
+
+_REPORT = "doctor.json"
+_STYLES = {"ok": "green", "note": "yellow", "problem": "red"}
+
+
+def doctor(  # noqa: PLR0913, PLR0917  one parameter an option
+    target: Target,
+    path: Annotated[
+        Path | None, typer.Argument(help="Manifests whose sources are probed too: a file or a folder.")
+    ] = None,
+    probe: Annotated[bool, typer.Option("--probe", help="Start Spark, and probe the warehouse.")] = False,  # noqa: FBT002
+    within: Annotated[str, typer.Option(help="The longest time for all probes.")] = "5m",
+    grant: Annotated[
+        list[str] | None,
+        typer.Option("--grant", metavar="WHO=PRIVILEGES", help="In a catalog: a grant that `run` will be given."),
+    ] = None,
+    output: Annotated[DoctorOutput, typer.Option("--output", "-o", help="Tables, or one JSON object.")] = "text",
+) -> None:
     """Check Python, Java, packages, Delta's jars and write access, and say how to mend what is missing.
 
-    The exit code is 1 if something is missing, else 0. Spark is not started.
+    With --probe or a PATH, and in a Databricks job over a catalog, Spark is started. Then the engine's own reads and
+    writes are tried, on tables and files whose names begin with `_kaspr_doctor`. They are removed at the end. Each
+    answer says what the engine does about it. The manifests are not applied. All answers are in `doctor.json` too, in
+    the folder of the warehouse or in the volume.
+
+    The exit code is 1 if something is missing or a probe finds a problem, else 0. A note is no problem.
 
     For example:
 
         kaspr-delta doctor
         kaspr-delta doctor --warehouse /data/warehouse
+        kaspr-delta doctor bundles/order-system --probe -o json
     """
-    location = target.location
+    seconds = interval("--within", within) / 1_000
+    grants = [Grant.of(text) for text in grant or ()]
+    probes = probe or path is not None or (target.location.is_unity and spark_is_elsewhere())
+    report = {"warehouse": target.location.text, "at": datetime.now(timezone.utc).isoformat(timespec="seconds")}
+    answers = list(_checked(target.location))
+    if output == "text":
+        for one in answers:
+            typer.echo(f"{'missing' if one['answer'] == 'problem' else 'ok':7}  {one['probe']}: {one['seen']}")
+    if probes and not _has_problem(answers):
+        with working("Probing the warehouse"):
+            found, folder = off_main_thread(lambda: _probed(target, path, grants, seconds))
+        answers += found
+        if output == "text":
+            _show(found)
+        if folder is not None:
+            _write({**report, "answers": answers}, folder)
+    if output == "json":
+        typer.echo(_text({**report, "answers": answers}))
+    if _has_problem(answers):
+        raise typer.Exit(1)
+
+
+def _checked(location: Warehouse) -> Iterator[Line]:
+    """The checks of this machine, without Spark."""
     checks: dict[str, Callable[[], str]] = {
         "python": lambda: f"{platform.python_version()} ({sys.executable})",
         "java": lambda: f"version {check_java()}",
@@ -37,15 +97,77 @@ def doctor(target: Target) -> None:
         "versions": _versions,
         "warehouse": lambda: _writable(location),
     }
-    failed = False
+    if spark_is_elsewhere():  # there it has its Java and Delta
+        checks = {name: check for name, check in checks.items() if name in {"python", "warehouse"}}
     for name, check in checks.items():
         try:
-            typer.echo(f"ok       {name}: {check()}")
+            yield {"probe": name, "answer": "ok", "seen": check()}
         except SetupError as problem:
-            failed = True
-            typer.echo(f"missing  {name}: {problem}")
-    if failed:
-        raise typer.Exit(1)
+            yield {"probe": name, "answer": "problem", "seen": str(problem)}
+
+
+def _probed(
+    target: Target, path: Path | None, grants: Sequence[Grant], seconds: float
+) -> tuple[list[Line], Path | None]:
+    """The answers of all probes, and the folder for the report; None if another doctor writes it."""
+    from kaspr_delta.runtime.applying import only_plan
+    from kaspr_delta.runtime.doctor.bench import SCRATCH, Bench
+    from kaspr_delta.runtime.doctor.examination import ANOTHER, examine
+    from kaspr_delta.runtime.session import spark_session
+    from kaspr_delta.spec.loader import load_path
+    from kaspr_delta.storage.opening import open_tables
+
+    plan = None if path is None else only_plan(load_path(path), target.app)  # before Spark starts
+    location = target.location
+    scratch = location.scratch(SCRATCH)
+    named = plan.schema if plan else delta_name(target.app or "")
+    namespace = scratch.namespace(named if location.is_unity else SCRATCH)
+    bench = Bench(spark_session(location.log_file), open_tables(namespace))
+    found: list[Line] = [
+        {
+            "probe": one.name,
+            "question": one.question,
+            "answer": answer.grade,
+            "seen": answer.seen,
+            "effect": answer.effect,
+        }
+        for one, answer in examine(bench, plan, grants, seconds)
+    ]
+    if found[0]["probe"] == ANOTHER.name:
+        return found, None
+    if namespace.disk is None:
+        return found, namespace.checkpoints
+    shutil.rmtree(namespace.disk, ignore_errors=True)
+    return found, namespace.disk.parent
+
+
+def _has_problem(answers: Iterable[Line]) -> bool:
+    return any(one["answer"] == "problem" for one in answers)
+
+
+def _show(answers: Iterable[Line]) -> None:
+    table = table_of(("probe", "answer", "seen", "what the engine does"), ())
+    for one in answers:
+        seen, *_ = one["seen"].splitlines() or [""]  # errors of Spark have advice below
+        texts = (one["probe"], one["answer"], seen, one["effect"])
+        table.add_row(*(Text(text, _STYLES.get(text, "")) for text in texts))
+    results().print(table)
+
+
+def _write(report: Mapping[str, object], folder: Path) -> None:
+    file = folder / _REPORT
+    new = folder / f"_{_REPORT}"
+    try:
+        new.write_text(_text(report) + "\n")
+        new.replace(file)
+    except OSError as error:
+        note(f"{file} cannot be written: {error.strerror}", style="yellow", event="warning")
+    else:
+        note(f"all answers are in {file}")
+
+
+def _text(report: Mapping[str, object]) -> str:
+    return json.dumps(report, indent=2, ensure_ascii=False)
 
 
 def _package(name: str) -> str:
@@ -68,7 +190,7 @@ def _jars() -> str:
 
 def _writable(location: Warehouse) -> str:
     if location.is_unity:
-        return f"{location.text} (checked when a command runs)"
+        return f"{location.text} (checked by --probe, or when a command runs)"
     folder = Path(location.text).expanduser().absolute()
     try:
         existing = next(parent for parent in (folder, *folder.parents) if parent.exists())

@@ -103,7 +103,7 @@ def _disk_problem(delta: Tables, error: BaseException) -> SetupError | None:
     return None if problem is None else SetupError(problem)
 
 
-def short_text(error: Exception) -> str:
+def short_text(error: BaseException) -> str:
     """The text of an error; of a Spark error only its message, without the JVM's stack and the plan."""
     text = str(error)
     if isinstance(error, KasprError):

@@ -53,6 +53,9 @@ class LocalNamespace:
     Over catalog-managed tables it cannot: each table of the stream needs a new commit.
     """
 
+    reaches_checkpoints: ClassVar[bool] = True
+    """Whether this machine can read and write the folder of the checkpoints."""
+
     @property
     def schema(self) -> str:
         """The schema, quoted for SQL."""
@@ -150,6 +153,10 @@ class UnityNamespace:
             return Path(self.volume)
         return _VOLUMES / self.catalog / self.name / self.volume
 
+    @property
+    def reaches_checkpoints(self) -> bool:
+        return not self.checkpoints.is_relative_to(_VOLUMES) or _VOLUMES.is_dir()
+
     def creation(self, *, exists: bool) -> Iterator[str]:
         comment = f"COMMENT 'Data of the Kaspr application {self.application}'"  # letters, digits and underscores
         if not exists:
@@ -173,7 +180,7 @@ class UnityNamespace:
 
     @contextlib.contextmanager
     def resource_lock(self, resource: str) -> Iterator[threading.Event]:
-        if self.checkpoints.is_relative_to(_VOLUMES) and not _VOLUMES.is_dir():
+        if not self.reaches_checkpoints:
             msg = (
                 f"{resource} cannot run from here: its lock and its checkpoints are in {self.checkpoints}, which only"
                 " Databricks compute reaches. Run its job instead: databricks bundle run"
@@ -206,6 +213,10 @@ class Warehouse:
             msg = f"warehouse {self.text!r}: expected unity://CATALOG.SCHEMA/VOLUME, or that with ?location=URI"
             raise UsageError(msg)
         return UnityNamespace(match[1], match[2], match[3], match[4], schema)
+
+    def scratch(self, name: str) -> Warehouse:
+        """A warehouse for throw-away tables: below a folder a folder of this name, in a catalog the same schema."""
+        return self if self.is_unity else Warehouse(str(self._root / name))
 
     def schemas(self) -> tuple[str, ...]:
         """The names of the schemas in which an application was started. Raises OSError."""

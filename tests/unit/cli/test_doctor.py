@@ -1,10 +1,18 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kaspr_delta.cli import task
+from kaspr_delta.runtime.doctor.examination import ANOTHER
+from kaspr_delta.runtime.doctor.probe import Answer, Probe
+from tests.documented import ROOT
 from tests.unit.cli.conftest import Kaspr
 
 
@@ -88,3 +96,84 @@ def test_packages_that_are_missing_are_named_with_the_remedy(
     assert answer.code == 1
     for name in ("pyspark", "delta-spark"):
         assert lines(answer.out)[name] == f"missing  {name}: not installed: pip install 'kaspr-delta[local]'"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Answer]:
+    """The answers that the probes give; no Spark is started."""
+    answers: list[Answer] = []
+
+    def examine(*_: Any) -> Iterator[tuple[Probe, Answer]]:
+        yield from ((Probe(f"probe {at}", "why?", lambda _: "", "", ""), one) for at, one in enumerate(answers))
+
+    monkeypatch.setattr("kaspr_delta.runtime.doctor.examination.examine", examine)
+    monkeypatch.setattr("kaspr_delta.runtime.session.spark_session", lambda _: None)
+    return answers
+
+
+OK, NOTE, PROBLEM = Answer("ok", "5 ms", "goes on"), Answer("note", "no", "gets by"), Answer("problem", "no", "stops")
+
+
+@pytest.mark.parametrize(("answers", "code"), [([OK], 0), ([OK, NOTE], 0), ([NOTE, PROBLEM, OK], 1)])
+def test_answers_of_probes_are_printed_and_kept_in_a_file_and_a_problem_is_exit_code_1(
+    kaspr: Kaspr, asked: list[Answer], tmp_path: Path, *, answers: list[Answer], code: int
+) -> None:
+    asked += answers
+    text = kaspr("doctor", "--probe", "--warehouse", tmp_path)
+    printed = kaspr("doctor", "--probe", "--warehouse", tmp_path, "-o", "json")
+    assert (text.code, printed.code) == (code, code)
+    assert all(part in text.out for one in answers for part in (one.seen, one.effect))
+    found = json.loads(printed.out)
+    assert found == json.loads((tmp_path / "doctor.json").read_text())
+    assert found["warehouse"] == str(tmp_path)
+    assert found["answers"][-1] == {
+        "probe": f"probe {len(answers) - 1}",
+        "question": "why?",
+        "answer": answers[-1].grade,
+        "seen": answers[-1].seen,
+        "effect": answers[-1].effect,
+    }
+    assert [file.name for file in tmp_path.iterdir()] == ["doctor.json"]
+
+
+def test_a_task_of_a_job_probes_its_catalog_without_being_asked_and_raises_if_there_is_a_problem(
+    kaspr: Kaspr, asked: list[Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "18.0")
+    monkeypatch.setenv("PATH", "")  # Java is not here, but where Spark is
+    warehouse = f"unity://main.shop/{tmp_path}"
+    arguments = ["kaspr-delta-task", "doctor", str(ROOT / "bundles" / "order-system"), "--warehouse", warehouse]
+    asked.append(OK)
+    monkeypatch.setattr("sys.argv", arguments)
+    task()
+    assert "probe 0" in (tmp_path / "doctor.json").read_text()
+    asked.append(PROBLEM)
+    with pytest.raises(SystemExit, match="1"):
+        task()
+    assert kaspr("doctor", "--warehouse", warehouse).code == 1
+    asked.clear()
+    assert kaspr("doctor", "--warehouse", tmp_path / "folder").out.count("probe 0") == 0
+
+
+def test_a_folder_that_cannot_be_written_is_no_error_of_the_doctor(
+    kaspr: Kaspr, asked: list[Answer], tmp_path: Path
+) -> None:
+    asked.append(OK)
+    answer = kaspr("doctor", "--probe", "--warehouse", f"unity://main.shop/{tmp_path}/gone")
+    assert (answer.code, "doctor.json cannot be written" in answer.err) == (0, True)
+
+
+def test_the_answers_of_the_first_of_two_doctors_are_kept(
+    kaspr: Kaspr, asked: list[Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "doctor.json").write_text("{}")
+    asked.append(OK)
+    monkeypatch.setattr("kaspr_delta.runtime.doctor.examination.ANOTHER", replace(ANOTHER, name="probe 0"))
+    assert kaspr("doctor", "--probe", "--warehouse", tmp_path).code == 0
+    assert (tmp_path / "doctor.json").read_text() == "{}"
+
+
+def test_wrong_options_are_found_before_spark_starts(kaspr: Kaspr, tmp_path: Path) -> None:
+    for option, value in (("--within", "soon"), ("--grant", "readers=FLY")):
+        answer = kaspr("doctor", "--probe", "--warehouse", tmp_path, option, value)
+        assert (answer.code, value in answer.err) == (2, True)

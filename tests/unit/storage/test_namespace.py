@@ -52,6 +52,14 @@ def test_a_warehouse_may_name_the_location_of_its_tables() -> None:
     assert Warehouse("unity://main.shop/checkpoints").namespace("").declared_location("orders") is None
 
 
+def test_throw_away_tables_are_below_a_folder_and_in_the_schema_of_a_catalog(tmp_path: Path) -> None:
+    scratch = Warehouse(str(tmp_path)).scratch("_tried").namespace("_tried")
+    assert (scratch.disk, scratch.reaches_checkpoints) == (tmp_path / "_tried", True)
+    catalog = Warehouse("unity://main.shop/checkpoints")
+    assert catalog.scratch("_tried") == catalog
+    assert not catalog.namespace("shop").reaches_checkpoints
+
+
 def test_without_access_to_the_volume_a_resource_cannot_run() -> None:
     namespace = Warehouse("unity://main.shop/checkpoints").namespace("")
     with pytest.raises(UsageError, match=r"agent/orders cannot run from here: .* in /Volumes/main/shop/checkpoints"):

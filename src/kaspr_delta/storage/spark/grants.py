@@ -23,16 +23,32 @@ def grant_missing(spark: SparkSession, namespace: Namespace, grants: Iterable[Gr
     from pyspark.errors import PySparkException
 
     for grant in grants:
-        if not namespace.on_databricks:
-            raise UsageError("only a catalog has grants: leave --grant out in a folder")
-        principal = quoted(grant.principal)
-        found = spark.sql(f"SHOW GRANTS {principal} ON SCHEMA {namespace.schema}").collect()
-        # Databricks shows privileges with blanks, or as its API calls them.
-        held = {row["ActionType"].replace("_", " ") for row in found if row["Principal"] == grant.principal}
-        missing = [privilege for privilege in grant.privileges if privilege not in held]
+        missing = missing_privileges(spark, namespace, grant)
         if missing:
-            statement = f"GRANT {', '.join(missing)} ON SCHEMA {namespace.schema} TO {principal}"
+            statement = f"GRANT {', '.join(missing)} ON SCHEMA {namespace.schema} TO {quoted(grant.principal)}"
             try:
                 spark.sql(statement)
             except PySparkException as error:
                 raise SetupError(f"the owner of the schema has to run {statement}: {error}") from error
+
+
+def missing_privileges(spark: SparkSession, namespace: Namespace, grant: Grant) -> list[str]:
+    """The privileges of a grant that the principal does not have on the schema. Raises UsageError in a folder."""
+    if not namespace.on_databricks:
+        raise UsageError("only a catalog has grants: leave --grant out in a folder")
+    held = _privileges(spark, namespace, grant.principal)
+    return [privilege for privilege in grant.privileges if privilege not in held]
+
+
+def may_grant(spark: SparkSession, namespace: Namespace) -> bool:
+    """Whether this user owns the schema or manages it. A group that does is not seen."""
+    (me,) = spark.sql("SELECT current_user() AS name").collect()
+    described = spark.sql(f"DESCRIBE SCHEMA EXTENDED {namespace.schema}").collect()
+    owners = [row[1] for row in described if row[0] == "Owner"]
+    return me["name"] in owners or "MANAGE" in _privileges(spark, namespace, me["name"])
+
+
+def _privileges(spark: SparkSession, namespace: Namespace, principal: str) -> set[str]:
+    found = spark.sql(f"SHOW GRANTS {quoted(principal)} ON SCHEMA {namespace.schema}").collect()
+    # Databricks shows privileges with blanks, or as its API calls them.
+    return {row["ActionType"].replace("_", " ") for row in found if row["Principal"] == principal}

@@ -1,0 +1,71 @@
+"""All probes of a warehouse, in their order."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from kaspr_delta.errors import AlreadyRunningError, UsageError
+from kaspr_delta.grant import Grant
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.runtime.doctor import endpoints, files, platform, sources, streams, tables
+from kaspr_delta.runtime.doctor.bench import Bench
+from kaspr_delta.runtime.doctor.probe import Answer, Probe, answers
+
+# Seconds that the removal of throw-away tables has in any case.
+_CLEANING = 60.0
+
+ANOTHER = Probe(
+    "another doctor",
+    "Does a second task see the lease of the first one?",
+    lambda _: "",
+    "this one probes nothing more: as a second run of a resource, it is refused",
+    "both probe the same tables: their answers are worth nothing, but for this",
+)
+CLEANED = Probe(
+    "clean-up",
+    "Are the throw-away tables and files gone?",
+    Bench.clear,
+    "nothing is left",
+    "the next doctor removes them",
+    if_not="note",
+)
+
+
+def probes_of(bench: Bench, plan: Plan | None, grants: Sequence[Grant]) -> Iterator[Probe]:
+    """The probes of a warehouse, of all that an application reads and writes elsewhere, and of its grants."""
+    in_catalog = bench.delta.namespace.on_databricks
+    yield platform.VERSIONS
+    yield from tables.PROBES
+    yield from tables.IN_CATALOG if in_catalog else ()
+    yield from files.PROBES
+    yield from streams.PROBES
+    if plan is not None:
+        yield from sources.probes(plan, in_catalog=in_catalog)
+        yield from endpoints.probes(plan)
+    yield from [platform.of_grants(grants)] if grants else ()
+    yield from platform.IN_CATALOG if in_catalog else ()
+
+
+def examine(bench: Bench, plan: Plan | None, grants: Sequence[Grant], seconds: float) -> Iterator[tuple[Probe, Answer]]:
+    """Ask all probes, in so many seconds, and remove the throw-away tables and files.
+
+    If another doctor examines the same warehouse, only its lease is probed.
+    """
+    lock = contextlib.ExitStack()
+    try:
+        lock.enter_context(bench.delta.namespace.resource_lock("doctor"))
+    except AlreadyRunningError as error:
+        yield ANOTHER, Answer("ok", str(error), ANOTHER.then)
+        return
+    except (OSError, UsageError):
+        pass  # the probe of the volume says it
+    try:
+        with lock:
+            try:
+                yield from answers(probes_of(bench, plan, grants), bench, seconds)
+            finally:
+                cleaned = CLEANED.answer(bench, _CLEANING)
+            yield CLEANED, cleaned
+    except AlreadyRunningError as error:  # another one took the lease meanwhile
+        yield ANOTHER, Answer("problem", str(error), ANOTHER.otherwise)

@@ -1,0 +1,93 @@
+"""Probes of the platform around the tables: versions, grants, the package index."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+from kaspr_delta.errors import SetupError
+from kaspr_delta.grant import Grant
+from kaspr_delta.runtime.doctor.bench import Bench
+from kaspr_delta.runtime.doctor.probe import Probe
+from kaspr_delta.runtime.versions import Versions
+from kaspr_delta.storage.spark.grants import may_grant, missing_privileges
+
+# Asks the index for a package that is needed anyway, and installs nothing.
+_PIP = (
+    "-m",
+    "pip",
+    "install",
+    "--dry-run",
+    "--ignore-installed",
+    "--no-deps",
+    "--no-input",
+    "--quiet",
+    "--retries",
+    "0",
+)
+_PACKAGE = "filelock"
+
+
+def versions(bench: Bench) -> str:
+    """Compare the versions of Spark, Delta and Python with those of the tests."""
+    found = Versions.with_spark(bench.spark.version)
+    if found.warning is not None:
+        raise SetupError(found.warning)
+    return str(found)
+
+
+def grants(wanted: Sequence[Grant], bench: Bench) -> str:
+    """Look which grants are missing, and whether this user may make them."""
+    namespace = bench.delta.namespace
+    missing = [
+        f"{', '.join(privileges)} of {grant.principal}"
+        for grant in wanted
+        if (privileges := missing_privileges(bench.spark, namespace, grant))
+    ]
+    if missing and not may_grant(bench.spark, namespace):
+        raise SetupError(f"missing, and this user neither owns nor manages the schema: {'; '.join(missing)}")
+    return f"missing: {'; '.join(missing)}" if missing else "all there"
+
+
+def package_index(bench: Bench) -> str:
+    """Ask the index of pip for a package."""
+    command = [sys.executable, *_PIP, "--timeout", str(bench.patience), _PACKAGE]
+    # The command is this probe's own.
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise SetupError((done.stderr.strip() or "pip failed").splitlines()[-1])
+    return f"it has {_PACKAGE}"
+
+
+VERSIONS = Probe(
+    "versions",
+    "Were these versions of Spark, Delta and Python tried together?",
+    versions,
+    "the tests run on these",
+    "each run warns of it, and goes on",
+    if_not="note",
+)
+IN_CATALOG = (
+    Probe(
+        "package index",
+        "Does the package index answer from which tasks install their environments?",
+        package_index,
+        "tasks install the wheel and its packages at their start",
+        "a task starts only where its environment was installed before",
+        if_not="note",
+    ),
+)
+
+
+def of_grants(wanted: Sequence[Grant]) -> Probe:
+    """The probe of the grants that a job makes."""
+    return Probe(
+        "grants",
+        "Are the grants there, or may they be made?",
+        partial(grants, wanted),
+        "the first tasks of a job make those that are missing",
+        "a run with these grants stops, and names the statement that the owner has to run",
+        ("MANAGE",),
+    )

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaspr_delta.errors import AlreadyRunningError
+from kaspr_delta.grant import Grant
+from kaspr_delta.runtime.doctor import platform
+from kaspr_delta.runtime.doctor.bench import Bench
+from kaspr_delta.runtime.doctor.examination import ANOTHER, CLEANED, examine, probes_of
+from kaspr_delta.runtime.doctor.probe import Answer, Probe, answers
+from kaspr_delta.storage.namespace import LocalNamespace, UnityNamespace
+from tests.documented import ROOT
+from tests.unit.runtime.doctor.fake import FakeTables, bench_on
+from tests.unit.runtime.doctor.test_endpoints import bound_plan
+from tests.unit.runtime.doctor.test_sources import SOURCE, WithSource, plan_of
+
+GRANTS = [Grant("readers", ("SELECT",))]
+
+
+def examined(bench: Bench, plan: Any = None, grants: Sequence[Grant] = (), seconds: float = 60) -> dict[str, Answer]:
+    return {probe.name: answer for probe, answer in examine(bench, plan, grants, seconds)}
+
+
+@pytest.fixture
+def in_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A bench on a catalog, where nobody asks an index of packages and no lease is waited for."""
+    monkeypatch.setattr(platform, "IN_CATALOG", ())
+    return bench_on(tmp_path, WithSource, UnityNamespace("main", "shop", str(tmp_path / "volume"), None, "shop"))
+
+
+def test_a_warehouse_that_does_all_has_no_problem_and_nothing_is_left(tmp_path: Path) -> None:
+    bench = bench_on(tmp_path)
+    found = examined(bench)
+    assert {name: answer for name, answer in found.items() if answer.grade != "ok" and name != "versions"} == {}
+    assert list(found)[-1] == "clean-up"
+    assert bench.delta.commits == {}  # type: ignore[attr-defined]  # a fake
+    assert not bench.folder.exists()
+
+
+class Refusing(FakeTables):
+    def append(self, *_: Any) -> None:
+        raise PermissionError("refused")
+
+
+def test_a_probe_that_fails_stops_no_other_and_all_is_removed(tmp_path: Path) -> None:
+    bench = bench_on(tmp_path, Refusing)
+    found = examined(bench)
+    assert [name for name in ("append", "merge", "stream", "lease") if found[name].grade == "problem"] == [
+        *("append", "merge", "stream", "lease")
+    ]
+    assert (found["volume"].grade, found["clean-up"].grade) == ("ok", "ok")
+    assert not bench.folder.exists()
+
+
+class Keeping(FakeTables):
+    def drop(self, *_: Any) -> None:
+        raise PermissionError("not the owner")
+
+
+def test_tables_that_cannot_be_removed_are_a_note_and_files_are_removed(tmp_path: Path) -> None:
+    bench = bench_on(tmp_path, Keeping)
+    bench.folder.mkdir(parents=True)
+    found = CLEANED.answer(bench, 9)
+    assert (found.grade, found.seen) == ("note", "PermissionError: not the owner")
+    assert not bench.folder.exists()
+
+
+def test_the_probes_together_have_a_limit_of_time(tmp_path: Path) -> None:
+    hangs = threading.Event()
+    probes = [
+        Probe("hangs", "?", lambda _: str(hangs.wait(9)), "", "goes on"),
+        Probe("late", "?", lambda _: "never asked", "", ""),
+    ]
+    first, second = (answer for _, answer in answers(probes, bench_on(tmp_path), 0.1))
+    hangs.set()
+    assert (first.grade, first.effect) == ("problem", "goes on")
+    assert first.seen.startswith("no answer in 1")
+    assert (second.grade, second.seen) == ("problem", "not asked: no time was left")
+
+
+def test_a_second_doctor_sees_the_first_and_probes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AlreadyRunningError("process 7 on host worker keeps renewing it")
+
+    monkeypatch.setattr(LocalNamespace, "resource_lock", refuse)
+    bench = bench_on(tmp_path)
+    bench.folder.mkdir(parents=True)
+    assert examined(bench) == {ANOTHER.name: Answer("ok", "process 7 on host worker keeps renewing it", ANOTHER.then)}
+    assert bench.folder.exists()  # it may be the first one's
+
+
+def test_a_second_doctor_that_took_the_lease_is_a_problem_after_all_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.contextmanager
+    def lost(*_: Any) -> Iterator[None]:
+        yield
+        raise AlreadyRunningError("doctor may run twice")
+
+    monkeypatch.setattr(LocalNamespace, "resource_lock", lost)
+    found = examined(bench_on(tmp_path))
+    assert found["merge"].grade == "ok"
+    assert found[ANOTHER.name] == Answer("problem", "doctor may run twice", ANOTHER.otherwise)
+
+
+def test_a_catalog_out_of_reach_of_its_volume_is_probed_without_a_lease(tmp_path: Path) -> None:
+    bench = bench_on(tmp_path, namespace=UnityNamespace("main", "shop", "volume", None, "shop"))
+    found = examined(bench)
+    assert (found["append"].grade, found["volume"].grade) == ("ok", "problem")
+
+
+def test_sources_are_probed_for_manifests_and_grants_where_some_are_given(in_catalog: Bench) -> None:
+    found = examined(in_catalog, plan_of(SOURCE), GRANTS)
+    assert found[f"source {SOURCE}"].grade == "ok"
+    assert {"grants", f"policies of {SOURCE}", "row tracking"} <= set(found)
+
+
+def test_the_page_has_each_probe_with_its_sentences_and_the_permissions_each_privilege(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "databricks.md").read_text()
+    permissions = page.partition("## Permissions")[2].partition("\n## ")[0]
+    namespace = UnityNamespace("main", "shop", str(tmp_path), None, "shop")
+    plan = replace(plan_of(SOURCE), topics=bound_plan(tmp_path).topics)
+    for probe in (*probes_of(bench_on(tmp_path, namespace=namespace), plan, GRANTS), CLEANED, ANOTHER):
+        name = re.sub(r"(of|for|source) \S+$", r"\1 …", probe.name)
+        assert f"| {name} | {probe.question} | {probe.then} | {probe.otherwise} |" in page
+        if probe.needs:
+            rows = "".join(line for line in permissions.splitlines() if line.endswith(f"| `{name}` |"))
+            assert all(f"`{privilege}`" in rows for privilege in probe.needs), name

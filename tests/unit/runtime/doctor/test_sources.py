@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row
+
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.runtime.applying import only_plan
+from kaspr_delta.runtime.doctor.probe import Answer
+from kaspr_delta.runtime.doctor.sources import probes
+from kaspr_delta.spec.loader import load_text
+from tests.manifests import manifests_of
+from tests.unit.runtime.doctor.fake import FakeRows, FakeTables, bench_on
+
+SOURCE = "sales.crm.Orders"
+HERE = [Row(catalog="main", schema="shop")]
+# Databricks documents other names of columns than it has.
+FILTERED = [Row(table_catalog="sales", table_schema="crm", table_name="orders", filter_name="by_region")]
+MASKED = [Row(SCHEMA_NAME="crm", TABLE_NAME="orders", COLUMN_NAME="mail", MASK_NAME="hidden")]
+OTHER = [Row(table_schema="archive", table_name="orders", filter_name="by_year")]
+
+
+class WithSource(FakeTables):
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.commits[SOURCE] = [[], []]
+
+
+class WithoutFeed(WithSource):
+    def has_change_feed(self, *_: Any) -> bool:
+        return False
+
+
+class NotReadable(WithSource):
+    def columns(self, *_: Any) -> tuple[str, ...]:
+        raise PermissionError("User does not have SELECT on Table 'sales.crm.orders'")
+
+
+class WithoutTimeTravel(WithSource):
+    def read(self, _: Any, table: str, version: int | None = None) -> FakeRows:
+        if version is not None:
+            raise RuntimeError("time travel is not supported on a table with a row filter")
+        return super().read(_, table)
+
+
+class FeedNotReadable(WithSource):
+    def changes(self, *_: Any) -> FakeRows:
+        raise RuntimeError("the change feed of a table with a column mask cannot be read")
+
+
+def plan_of(*sources: str) -> Plan:
+    tables = "".join(
+        f'KasprTable/t{number}: {{source: {{table: "{source}", key: [id]}}}}\n' for number, source in enumerate(sources)
+    )
+    return only_plan(load_text(manifests_of("shop", f"KasprApp/shop: {{}}\n{tables}"), "shop.yaml"), None)
+
+
+def answers(
+    folder: Path, tables: type[FakeTables] = WithSource, filters: Sequence[Any] = (), masks: Sequence[Any] = ()
+) -> tuple[Answer, Answer]:
+    """The answers of the probes of a source, and of its policies."""
+    sql = {"current_catalog": HERE, "`sales`.information_schema.row_filters": filters, "column_masks": masks}
+    bench = bench_on(folder, tables, sql=sql)
+    source, policies = (probe.answer(bench, 9) for probe in probes(plan_of(SOURCE), in_catalog=True))
+    return source, policies
+
+
+def test_a_source_with_a_feed_and_without_policies_is_ok(tmp_path: Path) -> None:
+    source, policies = answers(tmp_path, filters=OTHER)
+    assert (source.grade, source.seen) == ("ok", "2 columns, version 1")
+    assert (policies.grade, policies.seen) == ("ok", "none")
+
+
+@pytest.mark.parametrize(
+    ("tables", "seen"),
+    [
+        (FakeTables, "'sales.crm.Orders', which it stands for, is not there"),
+        (WithoutFeed, "its owner has to run ALTER TABLE"),
+        (NotReadable, "User does not have SELECT"),
+        (WithoutTimeTravel, "time travel is not supported"),
+        (FeedNotReadable, "the change feed of a table with a column mask cannot be read"),
+    ],
+)
+def test_a_source_that_cannot_be_read_as_batches_read_it_is_a_problem(
+    tmp_path: Path, tables: type[FakeTables], seen: str
+) -> None:
+    source, _ = answers(tmp_path, tables)
+    assert (source.grade, seen in source.seen) == ("problem", True), source
+    assert source.effect == "resources that read it wait, and the run says why; the others run"
+
+
+@pytest.mark.parametrize(
+    ("filters", "masks", "seen"),
+    [
+        (FILTERED, [], "it has the row filter by_region"),
+        (OTHER, MASKED, "it has the column mask hidden on mail"),
+        (FILTERED, MASKED, "it has the row filter by_region, the column mask hidden on mail"),
+    ],
+)
+def test_filters_and_masks_of_a_source_are_a_note(
+    tmp_path: Path, filters: Sequence[Any], masks: Sequence[Any], seen: str
+) -> None:
+    source, policies = answers(tmp_path, filters=filters, masks=masks)
+    assert (source.grade, policies.grade, policies.seen) == ("ok", "note", seen)
+
+
+def test_each_source_is_probed_once_and_policies_only_where_there_are_some() -> None:
+    plan = plan_of("sales.crm.orders", "/data/orders", "sales.crm.orders")
+    names = [probe.name for probe in probes(plan, in_catalog=True)]
+    assert names == ["source sales.crm.orders", "policies of sales.crm.orders", "source /data/orders"]
+    assert [probe.name for probe in probes(plan, in_catalog=False)] == [
+        "source sales.crm.orders",
+        "source /data/orders",
+    ]
