@@ -93,9 +93,12 @@ def catalog(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def clear_delta_cache(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Clear Delta's cache, which keeps tables for an hour: those of all tests would not fit the driver's memory."""
+    """Clear Delta's cache, which keeps tables for an hour: those of all tests would not fit the driver's memory.
+
+    After a test with tables of its own: tests that share tables find them in the cache.
+    """
     yield
-    if "spark" in request.fixturenames and ON_CONNECT not in os.environ:
+    if {"spark", "tmp_path"} <= set(request.fixturenames) and ON_CONNECT not in os.environ:
         gc.collect()  # unreachable data frames hold plans in the JVM
         jvm: Any = request.getfixturevalue("spark")._jvm
         jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

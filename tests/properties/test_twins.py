@@ -40,7 +40,7 @@ from kaspr_delta.spec.ddl import Type, columns_of
 from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.web.local_copy import LocalCopy
 from kaspr_delta.web.warehouse_store import WarehouseStore
-from tests.folders import delta_rs
+from tests.folders import delta_rs, overwrite
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -336,7 +336,7 @@ class Tables:
     def assert_read_alike(self, name: str, rows: pa.Table) -> None:
         """Write rows to a table, and assert that each of these ways reads the same."""
         spark, live = self.app.spark, self.live(name)
-        self.app.delta.replace(self.app.spark, frame_of(spark, rows), live.plan.delta_name)
+        overwrite(self.app.delta.namespace, live.plan.delta_name, rows)
         value_of = live.text.value_object
         expected = {
             row["key"]: row["value"] for row in live.with_text_values(live.live_rows(spark)).collect().to_pylist()
@@ -445,7 +445,7 @@ def test_live_rows_are_the_same_on_the_driver_and_in_spark(tables: Tables, most:
 
     def check(rows: pa.Table) -> None:
         spark = tables.app.spark
-        tables.app.delta.replace(spark, frame_of(spark, rows), live.plan.delta_name)
+        overwrite(tables.app.delta.namespace, live.plan.delta_name, rows)
         version = live.newest(spark).version
         every = LocalRows(spark, pa.table({"key": pa.array(TEXT_KEYS, pa.string())}))
         here, there = (checked_rows(live, spark, version, keys) for keys in (every, every.in_spark()))
