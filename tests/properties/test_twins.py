@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, timezone
 from decimal import Context, Decimal
-from functools import partial
+from functools import partial, reduce
 from itertools import pairwise
+from operator import and_
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -239,8 +240,11 @@ def assert_same_text(spark: SparkSession, drawn: list[list[Any]]) -> None:
         one.name: key_columns(texts[one.name], [one.type])[0].eqNullSafe(F.col("row")[one.name]).alias(f"={one.name}")
         for one in keys
     }
-    several = key_text([F.col("row")[one.name] for one in keys], [one.type for one in keys]).alias("all")
-    wanted = [*(text.alias(name) for name, text in texts.items()), *same.values(), several]
+    types = [one.type for one in keys]
+    several = key_text([F.col("row")[one.name] for one in keys], types)
+    parts = zip(keys, key_columns(several, types), strict=True)
+    same["all"] = reduce(and_, (part.eqNullSafe(F.col("row")[one.name]) for one, part in parts)).alias("=all")
+    wanted = [*(text.alias(name) for name, text in texts.items()), *same.values(), several.alias("all")]
     found = collected(rows, row_text(F.col("row")).alias("text"), F.col("row"), *wanted)
     for one, values in zip(SCHEMA, drawn, strict=True):
         of, expected = one.type, [shown(value) for value in values]
@@ -253,6 +257,7 @@ def assert_same_text(spark: SparkSession, drawn: list[list[Any]]) -> None:
         assert found[one.name] == spelled, one.type
         assert all(found[f"={one.name}"]), one.type
     whole = TypedText(JSON, TypedPlan(tuple(one.name for one in keys), keys))
+    assert all(same for text, same in zip(found["all"], found["=all"], strict=True) if text is not None)
     assert found["all"] == [whole.foreign_key(list(key)) for key in zip(*drawn[: len(KEYS)], strict=True)]
 
 
