@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 OrderSystem = Callable[[], Application]
-# The second compiler and a parallel collector double the CPU time of a JVM that lives for seconds.
-FOR_SHORT_LIVES = ("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# JVMs of tests live for seconds or minutes: the second compiler and a parallel collector take more time than they save.
+# Without the second compiler the cache for code is small by default, and Spark fills it.
+JVM_OPTIONS = ("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=400m")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory, short_lived_jvms: None) -> SparkSession:  # noqa: ARG001
+def spark(tmp_path_factory: pytest.TempPathFactory, options_of_jvms: None) -> SparkSession:  # noqa: ARG001
     """The session that all tests share. The first test that needs it starts it."""
     from tests.few_rows import session_for_few_rows
 
@@ -68,16 +69,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory, short_lived_jvms: None) -> S
         return connect_session(tmp_path_factory.mktemp("connect"))
     folder = tmp_path_factory.mktemp("spark")
     configure(folder)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.delenv(FOR_SHORT_LIVES[0])
-        return session_for_few_rows(folder / "spark.log")
+    return session_for_few_rows(folder / "spark.log")
 
 
 @pytest.fixture(autouse=True, scope="session")
-def short_lived_jvms() -> Iterator[None]:
-    """Set options for the JVMs of processes that tests start."""
+def options_of_jvms() -> Iterator[None]:
+    """Set options for the JVMs of this process and of those that tests start."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv(*FOR_SHORT_LIVES)
+        patched.setenv(*JVM_OPTIONS)
         yield
 
 
@@ -93,9 +92,12 @@ def catalog(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def clear_delta_cache(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Clear Delta's cache, which keeps tables for an hour: those of all tests would not fit the driver's memory."""
+    """Clear Delta's cache, which keeps tables for an hour: those of all tests would not fit the driver's memory.
+
+    After a test with tables of its own: tests that share tables find them in the cache.
+    """
     yield
-    if "spark" in request.fixturenames and ON_CONNECT not in os.environ:
+    if {"spark", "tmp_path"} <= set(request.fixturenames) and ON_CONNECT not in os.environ:
         gc.collect()  # unreachable data frames hold plans in the JVM
         jvm: Any = request.getfixturevalue("spark")._jvm
         jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import deltalake
+import pyarrow as pa
+
 from kaspr_delta.storage.namespace import LocalNamespace, Namespace
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 
@@ -20,3 +23,8 @@ def folder_of(namespace: Namespace, table: str) -> Path:
     folder = namespace.folder(table)
     assert folder is not None
     return folder
+
+
+def overwrite(namespace: Namespace, table: str, rows: pa.Table) -> None:
+    """Replace the rows of a table without Spark, as another program would."""
+    deltalake.write_deltalake(str(folder_of(namespace, table)), rows, mode="overwrite")

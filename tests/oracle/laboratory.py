@@ -9,8 +9,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from kaspr_delta import Application
 from kaspr_delta.engine.rows.planning import side_by_side
+from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.tables import Upsert
 from tests.oracle.case import Case, Emission, Event
 from tests.oracle.compare import Outcome
@@ -103,7 +106,8 @@ class Laboratory:
 
     def _write(self, table: str, row_form: RowForm, rows: Sequence[TableRow]) -> None:
         """Write rows as a foreign writer would, each with its event's time, even if the value is unchanged."""
-        written = self.app.spark.createDataFrame(list(rows), row_form.columns).coalesce(1)
+        schema = arrow_schema(row_form.columns)
+        written = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
         name = self.app.table(table).table.plan.delta_name
         upsert = Upsert(on=row_form.key, compare=row_form.compare, keep="keep")
         self.app.delta.merge(self.app.spark, written, name, upsert)

@@ -41,7 +41,7 @@ def _json(number: int, case: Case, event: Event) -> TableRow:
 
 
 def _typed(number: int, case: Case, event: Event) -> TableRow:
-    fields = None if event.value is None else {name: text(field) for name, field in event.value.items()}
+    fields = None if event.value is None else [(name, text(field)) for name, field in event.value.items()]
     foreign_key = None if event.value is None else event.value.get(case.params.get("fk_field"))
     return number, event.key, foreign_key, fields, _moment_of(event), fields is not None
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, timezone
 from decimal import Context, Decimal
-from functools import partial
+from functools import partial, reduce
 from itertools import pairwise
+from operator import and_
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,7 @@ from kaspr_delta.spec.ddl import Type, columns_of
 from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.web.local_copy import LocalCopy
 from kaspr_delta.web.warehouse_store import WarehouseStore
-from tests.folders import delta_rs
+from tests.folders import delta_rs, overwrite
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -239,8 +240,11 @@ def assert_same_text(spark: SparkSession, drawn: list[list[Any]]) -> None:
         one.name: key_columns(texts[one.name], [one.type])[0].eqNullSafe(F.col("row")[one.name]).alias(f"={one.name}")
         for one in keys
     }
-    several = key_text([F.col("row")[one.name] for one in keys], [one.type for one in keys]).alias("all")
-    wanted = [*(text.alias(name) for name, text in texts.items()), *same.values(), several]
+    types = [one.type for one in keys]
+    several = key_text([F.col("row")[one.name] for one in keys], types)
+    parts = zip(keys, key_columns(several, types), strict=True)
+    same["all"] = reduce(and_, (part.eqNullSafe(F.col("row")[one.name]) for one, part in parts)).alias("=all")
+    wanted = [*(text.alias(name) for name, text in texts.items()), *same.values(), several.alias("all")]
     found = collected(rows, row_text(F.col("row")).alias("text"), F.col("row"), *wanted)
     for one, values in zip(SCHEMA, drawn, strict=True):
         of, expected = one.type, [shown(value) for value in values]
@@ -253,6 +257,7 @@ def assert_same_text(spark: SparkSession, drawn: list[list[Any]]) -> None:
         assert found[one.name] == spelled, one.type
         assert all(found[f"={one.name}"]), one.type
     whole = TypedText(JSON, TypedPlan(tuple(one.name for one in keys), keys))
+    assert all(same for text, same in zip(found["all"], found["=all"], strict=True) if text is not None)
     assert found["all"] == [whole.foreign_key(list(key)) for key in zip(*drawn[: len(KEYS)], strict=True)]
 
 
@@ -336,7 +341,7 @@ class Tables:
     def assert_read_alike(self, name: str, rows: pa.Table) -> None:
         """Write rows to a table, and assert that each of these ways reads the same."""
         spark, live = self.app.spark, self.live(name)
-        self.app.delta.replace(self.app.spark, frame_of(spark, rows), live.plan.delta_name)
+        overwrite(self.app.delta.namespace, live.plan.delta_name, rows)
         value_of = live.text.value_object
         expected = {
             row["key"]: row["value"] for row in live.with_text_values(live.live_rows(spark)).collect().to_pylist()
@@ -445,7 +450,7 @@ def test_live_rows_are_the_same_on_the_driver_and_in_spark(tables: Tables, most:
 
     def check(rows: pa.Table) -> None:
         spark = tables.app.spark
-        tables.app.delta.replace(spark, frame_of(spark, rows), live.plan.delta_name)
+        overwrite(tables.app.delta.namespace, live.plan.delta_name, rows)
         version = live.newest(spark).version
         every = LocalRows(spark, pa.table({"key": pa.array(TEXT_KEYS, pa.string())}))
         here, there = (checked_rows(live, spark, version, keys) for keys in (every, every.in_spark()))

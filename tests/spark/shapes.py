@@ -29,7 +29,7 @@ from kaspr_delta.runtime.resources import tables_kept_by
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.loader import LoadedManifest, load_text
 from kaspr_delta.storage.layout import AGGREGATION, CHANNEL, DEAD_LETTERS, PROGRESS, STREAM_CHANNEL
-from tests.manifests import manifests_of
+from tests.manifests import manifests
 from tests.properties import naive_join
 from tests.spark.channels import counted
 from tests.spark.killing import flow
@@ -44,7 +44,7 @@ KasprTable/views-per-closed-minute:
   count: {}
   window: {tumbling: {size: 1m}, grace: 5s, emit: close}
 """
-_MANIFESTS = load_text(SHAPES.read_text() + manifests_of("shapes", _IN_WAVES), str(SHAPES))
+_MANIFESTS = load_text(SHAPES.read_text() + manifests("shapes", _IN_WAVES), str(SHAPES))
 PLAN = build_plans(_MANIFESTS)[0][0]
 
 LAST_WAVE = 4

@@ -22,6 +22,7 @@ from kaspr_delta.runtime.resources import run_of
 from kaspr_delta.storage.limits import Limits, Size
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.spark.frames import collected, frame_of
+from tests.folders import overwrite
 from tests.manifests import opened
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def app(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Applic
 def fill_tables(app: Application, made: RandomTables, of: Mapping[str, pa.Table]) -> DataFrame:
     """Fill the tables, and return the changes."""
     for table, rows in {"orders": made.orders, "products": made.products, **of}.items():
-        app.delta.replace(app.spark, frame_of(app.spark, rows), table)
+        overwrite(app.delta.namespace, table, rows)
     return frame_of(app.spark, made.changes)
 
 

@@ -31,15 +31,8 @@ if TYPE_CHECKING:
 # The order system has tests of its own: those of the demo. test_kafka.py tests the bundle on Kafka. The tutorial is a
 # documented example that always runs, and test_shapes.py has the same shapes in one application.
 BUNDLES = [
-    "event-counting",
-    "fraud-detection",
-    "order-desk",
-    "order-entity",
-    "order-totals",
-    "page-views",
-    "retail",
-    "user-preferences",
-    "windowed-counters",
+    *("event-counting", "fraud-detection", "order-desk", "order-entity", "order-totals", "page-views", "retail"),
+    *("user-preferences", "windowed-counters"),
 ]
 
 

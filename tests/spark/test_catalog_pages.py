@@ -24,7 +24,7 @@ from kaspr_delta.web.past import LastChange, Past, Then
 from kaspr_delta.web.store import LocalStore
 from kaspr_delta.web.warehouse_store import WarehouseStore
 from tests.folders import delta_rs
-from tests.manifests import manifests_of
+from tests.manifests import manifests
 from tests.sql_on_spark import SqlOnSpark
 
 if TYPE_CHECKING:
@@ -108,16 +108,16 @@ def assert_equal_pasts(one: Past, other: Past, keys: Iterable[str], versions: It
 
 
 @pytest.fixture
-def manifests(tmp_path: Path) -> Path:
+def app_file(tmp_path: Path) -> Path:
     file = tmp_path / "shop.yaml"
-    file.write_text(manifests_of("shop", MANIFESTS))
+    file.write_text(manifests("shop", MANIFESTS))
     return file
 
 
 def test_statements_read_rows_of_all_types_as_delta_rs_does(
-    spark: SparkSession, tmp_path: Path, manifests: Path
+    spark: SparkSession, tmp_path: Path, app_file: Path
 ) -> None:
-    with Application.open(manifests, warehouse=tmp_path / "wh", spark=spark) as app:
+    with Application.open(app_file, warehouse=tmp_path / "wh", spark=spark) as app:
         write_stock(app)
         here, there = sources(app, spark)
         one, other = (Past(source.tables, "stock", ("shop", "item"), is_typed=True) for source in (here, there))
@@ -129,9 +129,9 @@ def test_statements_read_rows_of_all_types_as_delta_rs_does(
 
 @pytest.mark.slow
 def test_statements_read_figures_and_histories_as_delta_rs_does(
-    spark: SparkSession, tmp_path: Path, manifests: Path
+    spark: SparkSession, tmp_path: Path, app_file: Path
 ) -> None:
-    with Application.open(manifests, warehouse=tmp_path / "wh", spark=spark) as app:
+    with Application.open(app_file, warehouse=tmp_path / "wh", spark=spark) as app:
         write_versions(app)
         here, there = sources(app, spark)
         tables = ("orders", "stock", "topic__placed", "nothing")
@@ -168,8 +168,8 @@ def test_statements_read_figures_and_histories_as_delta_rs_does(
 
 
 @pytest.mark.slow
-def test_pages_of_a_catalog_need_few_and_bounded_statements(spark: SparkSession, catalog: str, manifests: Path) -> None:
-    with Application.open(manifests, warehouse=catalog, spark=spark) as app:
+def test_pages_of_a_catalog_need_few_and_bounded_statements(spark: SparkSession, catalog: str, app_file: Path) -> None:
+    with Application.open(app_file, warehouse=catalog, spark=spark) as app:
         write_versions(app)
         client = SqlOnSpark(spark)
         warehouse = SqlWarehouse(client, "w1", app.delta.namespace)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from kaspr_delta.cli import application
 from kaspr_delta.errors import NotFoundError, UsageError
-from tests.manifests import manifests_of
+from tests.manifests import manifests
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,7 +128,7 @@ def test_a_continuous_run_takes_up_records_and_ends_on_sigterm(tmp_path: Path, w
             assert running.poll() is None, log.read_text()
             time.sleep(1)
         # A resource that is applied during the run is taken up too.
-        (tmp_path / "copy.yaml").write_text(manifests_of("order-system", COPY))
+        (tmp_path / "copy.yaml").write_text(manifests("order-system", COPY))
         kaspr("apply", "-f", str(tmp_path / "copy.yaml"), "--warehouse", warehouse)
         kaspr("produce", "raw-orders", "--warehouse", warehouse, text=json.dumps({**order, "key": "O8"}))
         while "O8" not in kaspr("consume", "copied-orders", "--warehouse", warehouse).stdout:

@@ -15,16 +15,8 @@ HERE = Path(__file__).parent
 # They test restrictions; joins; agents and counters; windows, tasks and continuous runs; large batches; typed tables;
 # shared tables; the doctor.
 FILES = (
-    "test_serverless.py",
-    "test_order_enrichment.py",
-    "test_joins.py",
-    "test_agents.py",
-    "test_lab.py",
-    "test_topic_commit.py",
-    "test_ordered_input.py",
-    "test_typed.py",
-    "test_table_groups.py",
-    "test_doctor.py",
+    *("test_serverless.py", "test_order_enrichment.py", "test_joins.py", "test_agents.py", "test_lab.py"),
+    *("test_topic_commit.py", "test_ordered_input.py", "test_typed.py", "test_table_groups.py", "test_doctor.py"),
 )
 
 

@@ -209,17 +209,3 @@ def test_added_columns_restored_versions_and_compaction_are_followed(app: Applic
     app.run(only=BOTH)
     assert set(app.table("orders").to_dict()) == {"a", "b"}
     assert_joined(app)
-
-
-def test_an_unreadable_right_row_is_no_match_and_makes_a_dead_letter(app: Application) -> None:
-    app.sql("""UPDATE products SET value = '{"name": ' WHERE key = '"P1"'""")
-    app.run(only=BOTH)
-    assert app.join("inner").get("a") is None
-    assert app.join("left").get("a")["right"] is None
-    for join in BOTH:
-        (letter,) = app.dead_letters(join)
-        assert (letter["key"], letter["reason"]) == ('"a"', "right value cannot be read")
-        assert letter["value"] == '{"name": '
-    app.table("products").put({"P1": {"name": "Repaired"}})
-    app.run(only=BOTH)
-    assert app.join("inner").get("a")["right"] == {"name": "Repaired"}

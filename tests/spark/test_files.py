@@ -20,7 +20,7 @@ from kaspr_delta.api.load import Content
 from kaspr_delta.engine.binding.connectors import need
 from kaspr_delta.errors import UsageError
 from kaspr_delta.storage.namespace import LocalNamespace
-from tests.manifests import manifests_of, opened
+from tests.manifests import manifests, opened
 from tests.spark.killing import killed
 from tests.spark.order_system import join_and_reader
 
@@ -63,9 +63,9 @@ KasprAgent/number:
 
 
 @pytest.fixture
-def manifests(tmp_path: Path) -> Path:
+def app_dir(tmp_path: Path) -> Path:
     (tmp_path / "app").mkdir()
-    (tmp_path / "app" / "app.yaml").write_text(manifests_of("files", MANIFESTS.format(folder=tmp_path)))
+    (tmp_path / "app" / "app.yaml").write_text(manifests("files", MANIFESTS.format(folder=tmp_path)))
     return tmp_path / "app"
 
 
@@ -111,18 +111,18 @@ def auto_loader(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 @pytest.mark.slow
 def test_files_give_the_same_records_through_auto_loader(
-    spark: SparkSession, tmp_path: Path, manifests: Path, auto_loader: set[str]
+    spark: SparkSession, tmp_path: Path, app_dir: Path, auto_loader: set[str]
 ) -> None:
     for folder in ("lines", "rows"):  # Auto Loader creates no folder
         (tmp_path / folder).mkdir()
-    test_rows_of_files_become_records_or_dead_letters_and_an_unreadable_file_one_dead_letter(spark, tmp_path, manifests)
+    test_rows_of_files_become_records_or_dead_letters_and_an_unreadable_file_one_dead_letter(spark, tmp_path, app_dir)
     assert auto_loader == {"binaryFile"}
 
 
 def test_rows_of_files_become_records_or_dead_letters_and_an_unreadable_file_one_dead_letter(
-    spark: SparkSession, tmp_path: Path, manifests: Path
+    spark: SparkSession, tmp_path: Path, app_dir: Path
 ) -> None:
-    app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
+    app = Application.open(app_dir, warehouse=tmp_path / "wh", spark=spark)
     put(
         tmp_path / "lines" / "b.json",
         '{"id": "first", "at": 1000}\nno json\n\n{"id": 7, "at": "2026-01-02T03:04:05Z", "x": [1, null]}\n'
@@ -203,8 +203,8 @@ def test_rows_of_files_become_records_or_dead_letters_and_an_unreadable_file_one
 
 
 @pytest.mark.slow
-def test_many_rows_keep_the_order_of_their_files(spark: SparkSession, tmp_path: Path, manifests: Path) -> None:
-    app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
+def test_many_rows_keep_the_order_of_their_files(spark: SparkSession, tmp_path: Path, app_dir: Path) -> None:
+    app = Application.open(app_dir, warehouse=tmp_path / "wh", spark=spark)
     for file in range(3):
         lines = [
             f'{{"id": {file * 2_000 + number}}}' if number % 500 else f"broken {number}" for number in range(2_000)
@@ -218,11 +218,11 @@ def test_many_rows_keep_the_order_of_their_files(spark: SparkSession, tmp_path: 
 
 @pytest.mark.slow
 def test_retention_removes_records_from_the_log_of_an_ingest_too(
-    spark: SparkSession, tmp_path: Path, manifests: Path
+    spark: SparkSession, tmp_path: Path, app_dir: Path
 ) -> None:
-    file = manifests / "app.yaml"
+    file = app_dir / "app.yaml"
     file.write_text(file.read_text().replace("name: lines, rows", "name: lines, rows\n      retention: 3600"))
-    app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
+    app = Application.open(app_dir, warehouse=tmp_path / "wh", spark=spark)
     put(tmp_path / "lines" / "a.json", '{"id": "old", "at": 1000}\n{"id": "new"}\n')
     app.run()
     app.run()  # old records are removed when a run begins
@@ -235,22 +235,22 @@ def test_retention_removes_records_from_the_log_of_an_ingest_too(
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 def test_kills_around_each_write_neither_lose_nor_double_rows_of_files(
-    spark: SparkSession, tmp_path: Path, manifests: Path
+    spark: SparkSession, tmp_path: Path, app_dir: Path
 ) -> None:
     warehouse = tmp_path / "wh"
-    app = Application.open(manifests, warehouse=warehouse, spark=spark)
+    app = Application.open(app_dir, warehouse=warehouse, spark=spark)
     app.run()
     ingest = ["ingest__lines", "topic__lines", "_kaspr_dead_letters", "_kaspr_progress"]
     for number, table in enumerate(ingest):
         put(tmp_path / "lines" / f"{number}.json", f'{{"id": {number}, "at": {number}}}\nbroken {number}\n')
-        killed(manifests, warehouse, "topic/lines", (table, "after" if number % 2 else "before"))
+        killed(app_dir, warehouse, "topic/lines", (table, "after" if number % 2 else "before"))
         app.run()
         assert [key for key, _, _ in records(app, "lines")] == list(range(number + 1))
         assert sorted(letter["value"] for letter in app.dead_letters()) == [f"broken {n}" for n in range(number + 1)]
     for number, table in enumerate(["export__written", "_kaspr_progress"], start=len(ingest)):
         put(tmp_path / "lines" / f"{number}.json", f'{{"id": {number}}}\n')
         app.run(only=["topic/lines", "agent/number"])
-        killed(manifests, warehouse, "topic/written", (table, "before"))
+        killed(app_dir, warehouse, "topic/written", (table, "before"))
         app.run()
         assert sorted(line["key"] for line in lines_in(tmp_path / "written")) == list(range(number + 1))
 

@@ -18,7 +18,7 @@ import pytest
 
 from kaspr_delta import Application
 from tests.continuous import wait_until
-from tests.manifests import manifests_of, opened
+from tests.manifests import manifests, opened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -145,7 +145,7 @@ def test_a_run_that_is_stopped_finishes_its_batch_and_begins_no_other(
 
 def test_ctrl_c_while_spark_starts_prints_one_sentence_and_leaves_no_jvm(tmp_path: Path) -> None:
     (tmp_path / "shop.yaml").write_text(
-        manifests_of("shop", MANIFESTS.format(under_way=tmp_path / "under-way", seconds=0))
+        manifests("shop", MANIFESTS.format(under_way=tmp_path / "under-way", seconds=0))
     )
     scratch = tmp_path / "scratch"
     with terminal(scratch, "run", tmp_path / "shop.yaml", "--warehouse", tmp_path / "wh") as starting:

@@ -27,44 +27,25 @@ def product(name: str, price: float = 1) -> dict[str, Any]:
     return {"name": name, "price": price}
 
 
+# The first orders, with their foreign keys, and the first products, with their names.
+FIRST_ORDERS = [
+    *((name, "P1") for name in ("match", "moves", "dies", "forgets")),
+    *(("lonely", "P999"), ("early", "P10"), ("neither", None), ("int", 1), ("text", "1"), ("zero", 0), ("empty", "")),
+    *(("false", False), (("list", 1), ["a", 1]), ("odd", "a:b\x00ü")),
+]
+FIRST_PRODUCTS = [
+    *(("P1", "Widget"), ("P2", "Gadget"), (1, "int one"), ("1", "text one"), (0, "zero"), ("", "empty")),
+    *((False, "false"), (["a", 1], "list"), ("a:b\x00ü", "odd")),
+]
 # Orders and products of each wave, None for a deletion. Products are pairs: in a dictionary 0 and False are one key.
 WAVES: list[tuple[dict[Any, Any], list[tuple[Any, Any]]]] = [
     (
-        {
-            "match": order("P1"),
-            "lonely": order("P999"),
-            "moves": order("P1"),
-            "dies": order("P1"),
-            "forgets": order("P1"),
-            "early": order("P10"),
-            "neither": order(None),
-            "raises": {"quantity": 1},
-            "int": order(1),
-            "text": order("1"),
-            "zero": order(0),
-            "empty": order(""),
-            "false": order(False),
-            ("list", 1): order(["a", 1]),
-            "odd": order("a:b\x00ü"),
-        },
-        [
-            ("P1", product("Widget")),
-            ("P2", product("Gadget")),
-            (1, product("int one")),
-            ("1", product("text one")),
-            (0, product("zero")),
-            ("", product("empty")),
-            (False, product("false")),
-            (["a", 1], product("list")),
-            ("a:b\x00ü", product("odd")),
-        ],
+        {name: order(product_id) for name, product_id in FIRST_ORDERS} | {"raises": {"quantity": 1}},
+        [(key, product(name)) for key, name in FIRST_PRODUCTS],
     ),
     ({"moves": order("P2"), "dies": None, "forgets": order(None)}, [("P999", product("Late"))]),
     ({"match": order("P1")}, [("P1", product("Widget", 2)), ("P10", product("Ten")), (1, product("int uno"))]),
-    (
-        {"lonely": order("P404"), "dies": order("P1")},
-        [("P2", None), ("P1", product("Widget", 2)), ("P404", None)],
-    ),
+    ({"lonely": order("P404"), "dies": order("P1")}, [("P2", None), ("P1", product("Widget", 2)), ("P404", None)]),
 ]
 
 Emissions = list[dict[Any, Any]]
@@ -79,11 +60,12 @@ def wave_results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
     for orders, products in WAVES:
         app.table("products").put(products)
         app.table("orders").put(orders)
-        app.run()
+        app.run(only=[f"join/{name}" for name in JOINS])
         for name, channel in JOINS.items():
             records = app.channel(channel).records()
             emissions[name].append({record["key"]: pair(record["value"]) for record in records[seen[name] :]})
             seen[name] = len(records)
+    app.run()
     return {**emissions, "named": app.topic("named").records(), "dead": app.dead_letters(), "app": app}  # type: ignore[dict-item]
 
 

@@ -26,7 +26,7 @@ from kaspr_delta.engine.binding.kafka import TIMESTAMP_HEADER
 from kaspr_delta.errors import ResourceFailedError
 from tests.continuous import wait_until
 from tests.documented import blocks, output_matches
-from tests.manifests import manifests_of
+from tests.manifests import manifests
 from tests.spark.broker import PASSWORD, Broker
 from tests.spark.killing import killed
 
@@ -131,7 +131,7 @@ def pass_on(broker: Broker, folder: Path, prefix: str) -> Path:
     broker.create_topics(2, f"{prefix}-in", f"{prefix}-out")
     folder.mkdir()
     text = APPLICATION.format(secure=broker.secure_address, ca_file=broker.ca_file, prefix=prefix)
-    (folder / "pass-on.yaml").write_text(manifests_of("pass-on", text))
+    (folder / "pass-on.yaml").write_text(manifests("pass-on", text))
     return folder
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from kaspr_delta import Application
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.spark.sql_text import literal
+from tests.manifests import manifests
 from tests.serving import served_by_uvicorn
 from tests.unit.web.conftest import view, wait_for
 
@@ -22,61 +23,36 @@ if TYPE_CHECKING:
 
 # In tables of others also with a backtick: a table with a feed that this package changes cannot have one.
 NAMES = [
-    "Product Id",
-    "a,b",
-    "a;b",
-    "{rows}",
-    "(x)",
-    "a\nb",
-    "a\tb",
-    "a=b",
-    'say "hi"',
-    "it's",
-    "a.b",
-    "price €",
-    "日本",
+    *("Product Id", "a,b", "a;b", "{rows}", "(x)", "a\nb", "a\tb", "a=b", 'say "hi"', "it's", "a.b", "price €", "日本"),
+    *("a/b", "50%", "a:b", "back\\slash", "select", "SELECT ", "left", "key2", "_pair2", " ", "{", "$x"),
 ]
-NAMES += ["a/b", "50%", "a:b", "back\\slash", "select", "SELECT ", "left", "key2", "_pair2", " ", "{", "$x"]
 EVERY = [*NAMES, "a`b"]
 
 
-def manifests(source: str) -> str:
+# JSON is YAML: names of columns need no other quotes there.
+SPECS = """
+KasprApp/app: {{}}
+KasprTable/products: {{source: {{table: {source}, key: [Product Id]}}}}
+KasprTable/orders: {{schema: {schema}, key: [a.b]}}
+KasprTable/plain: {{}}
+KasprJoin/j: {{leftTable: orders, rightTable: products, column: "`Product Id`", type: left}}
+KasprJoin/picked:
+  leftTable: orders
+  rightTable: products
+  column: Product Id
+  select: {{columns: {selected}}}
+KasprTable/per: {{from: {{table: products}}, groupBy: {{python: "def group(value): return value['a`b']"}}, count: {{}}}}
+"""
+
+
+def app_manifests(source: Path) -> str:
     schema = ", ".join(f"{quoted(name)} STRING" for name in NAMES)
-    selected = {f"{name}!": f"right.{quoted(name)}" for name in NAMES} | {
-        "tick": "right.`a``b`",
-        "z": "right.`of it`.`x y`",
-    }
-    specs = {
-        "app": ("KasprApp", {}),
-        "products": ("KasprTable", {"source": {"table": source, "key": ["Product Id"]}}),
-        "orders": ("KasprTable", {"schema": schema, "key": ["a.b"]}),
-        "plain": ("KasprTable", {}),
-        "j": ("KasprJoin", {"leftTable": "orders", "rightTable": "products", "column": "`Product Id`", "type": "left"}),
-        "picked": (
-            "KasprJoin",
-            {"leftTable": "orders", "rightTable": "products", "column": "Product Id", "select": {"columns": selected}},
-        ),
-        "per": (
-            "KasprTable",
-            {
-                "from": {"table": "products"},
-                "groupBy": {"python": "def group(value): return value['a`b']"},
-                "count": {},
-            },
-        ),
-    }
-    documents = [
-        {
-            "apiVersion": "kaspr.io/v1alpha1",
-            "kind": kind,
-            "metadata": {"name": name, "labels": {"kaspr.io/app": "app"}},
-            "spec": spec,
-        }
-        for name, (kind, spec) in specs.items()
-    ]
+    selected = {f"{name}!": f"right.{quoted(name)}" for name in NAMES}
+    selected |= {"tick": "right.`a``b`", "z": "right.`of it`.`x y`"}
     shown = "def shown(value, key, orders, products): return [orders.get(key), products.get('q0')]"
     views = view("shown", "GET", "/shown/{key}", shown, tables="orders products").replace(": shop}", ": app}")
-    return "\n---\n".join([*map(json.dumps, documents), views])
+    specs = SPECS.format(source=source, schema=json.dumps(schema), selected=json.dumps(selected))
+    return f"{manifests('app', specs)}---\n{views}"
 
 
 def value(of: str, **other: str) -> dict[str, str]:
@@ -96,7 +72,7 @@ def test_columns_of_any_name_pass_through_tables_joins_and_files(
     one = ", ".join(literal(text) for text in value("p").values())
     spark.sql(f"INSERT INTO {products} SELECT {one}, named_struct('x y', 7)")
     file = tmp_path / "app.yaml"
-    file.write_text(manifests(str(tmp_path / "products")))
+    file.write_text(app_manifests(tmp_path / "products"))
 
     app = Application.open(file, warehouse=tmp_path / "wh" if place == "folder" else catalog, spark=spark)
 

@@ -22,26 +22,8 @@ if TYPE_CHECKING:
 TABLE = "rows"
 LAYOUT = Layout("key STRING, value STRING, timestamp TIMESTAMP", change_feed=True)
 ODD = [
-    "",
-    "'",
-    '"',
-    "\\",
-    "\\'",
-    "a\nb",
-    "${spark.app.name}",
-    "{x}",
-    "é",
-    "\u2028",
-    "🐟",
-    "%",
-    "_",
-    "A",
-    "a",
-    " a",
-    "null",
-    "\x00",
-    "e\u0301",
-    "a\r\nb",
+    *("", "'", '"', "\\", "\\'", "a\nb", "${spark.app.name}", "{x}", "é", "\u2028", "🐟", "%", "_", "A", "a", " a"),
+    *("null", "\x00", "e\u0301", "a\r\nb"),
     # Long texts: the statistics of files hold only the beginning of the least and greatest text.
     *(64 * "k" + end for end in ("", "a", "é", "\uffff", "🐟")),
     *(length * "z" for length in (31, 32, 33, 77, 60_000)),

@@ -11,7 +11,7 @@ from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.storage.limits import Limits
-from tests.manifests import manifests_of
+from tests.manifests import manifests
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -42,8 +42,8 @@ COUNT = 60
 
 
 @pytest.fixture
-def manifests(tmp_path: Path) -> Path:
-    (tmp_path / "shop.yaml").write_text(manifests_of("shop", MANIFESTS))
+def app_file(tmp_path: Path) -> Path:
+    (tmp_path / "shop.yaml").write_text(manifests("shop", MANIFESTS))
     return tmp_path / "shop.yaml"
 
 
@@ -64,47 +64,33 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_stream_that_has_read_all_is_not_started(
-    spark: SparkSession, tmp_path: Path, manifests: Path, started: list[str]
+    spark: SparkSession, tmp_path: Path, app_file: Path, started: list[str]
 ) -> None:
     def run() -> list[str]:
         started.clear()
-        Application.open(manifests, warehouse=tmp_path / "wh", spark=spark).run()
+        Application.open(app_file, warehouse=tmp_path / "wh", spark=spark).run()
         return started
 
-    with Application.open(manifests, warehouse=tmp_path / "wh", spark=spark) as app:
+    with Application.open(app_file, warehouse=tmp_path / "wh", spark=spark) as app:
         app.table("products").put({"P1": {"name": "Widget"}})
         app.topic("incoming").produce([{"key": "a", "value": {"product": "P1"}}])
     assert run() == ["agent/ingest", "join/joined"]
     assert run() == []
-    app.table("products").put({"P2": {"name": "Gadget"}})
-    assert run() == ["join/joined"]  # a change that changes no result
-    assert run() == []
-    app.topic("incoming").produce([{"key": "b", "value": {"product": "P2"}}])
-    assert run() == ["agent/ingest", "join/joined"]
-    assert set(app.join("joined").to_dict()) == {"a", "b"}
-    assert run() == []
-
-
-def test_rows_that_sql_changed_are_read_once(
-    spark: SparkSession, tmp_path: Path, manifests: Path, started: list[str]
-) -> None:
-    """The commit has several data files and several files of change data."""
-    app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
-    app.run(only=["join/joined"])
+    # Changes that change no result: a commit of several data files, and one of several files of change data.
     rows = spark.range(COUNT).selectExpr(
         "CAST(id AS STRING) AS key", "'1' AS value", "current_timestamp() AS timestamp"
     )
     app.delta.append(app.spark, rows.repartition(4), "products")
-    app.run(only=["join/joined"])
-    started.clear()
     app.delta.update(spark, "products", "value = '2'", "key LIKE '%7'")
-    for _ in range(2):
-        Application.open(manifests, warehouse=tmp_path / "wh", spark=spark).run(only=["join/joined"])
-    assert started == ["join/joined"]
+    assert run() == ["join/joined"]
+    assert run() == []
+    app.topic("incoming").produce([{"key": "b", "value": {"product": 7}}])
+    assert run() == ["agent/ingest", "join/joined"]
+    assert {key: pair["right"] for key, pair in app.join("joined").rows()} == {"a": {"name": "Widget"}, "b": 2}
 
 
 def test_the_rest_of_a_commit_is_read_by_the_next_run(
-    spark: SparkSession, tmp_path: Path, manifests: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, app_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stream may read the files of a large commit in several batches. A run may end between two of them."""
 
@@ -118,7 +104,7 @@ def test_the_rest_of_a_commit_is_read_by_the_next_run(
     done: list[Row] = []
     process = BatchRunner.process
     limits = Limits(ordered_batch="1b")  # each batch reads one file
-    app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark, limits=limits)
+    app = Application.open(app_file, warehouse=tmp_path / "wh", spark=spark, limits=limits)
     records = spark.range(COUNT).selectExpr(
         "encode(CAST(id AS STRING), 'UTF-8') AS key",
         "encode('{}', 'UTF-8') AS value",
@@ -134,5 +120,5 @@ def test_the_rest_of_a_commit_is_read_by_the_next_run(
             app.run(only=["agent/ingest"])
     some = len(app.table("orders").to_dict())
     assert 0 < some < COUNT
-    Application.open(manifests, warehouse=tmp_path / "wh", spark=spark).run(only=["agent/ingest"])
+    Application.open(app_file, warehouse=tmp_path / "wh", spark=spark).run(only=["agent/ingest"])
     assert len(app.table("orders").to_dict()) == COUNT

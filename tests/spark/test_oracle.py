@@ -37,20 +37,17 @@ PASSED = {
     "to-table": 38,
     "windowed-count": 74,
 }
-# The cases of one resource of each shape, with few events. Each event and each resource costs time.
-MOST_EVENTS = 3
-SAMPLE: Mapping[str, Mapping[str, Any]] = {
-    "hand-aggregate-groupby-sum.json": {},
-    "hand-stream-globaltable-left.json": {},
-    "hand-stream-stream-left.json": {"before_ms": 10, "after_ms": 10, "grace_ms": 0},
-    "hand-stream-table-left.json": {},
-    "hand-to-table-stream.json": {},
+# Cases of one resource of each shape: the most events that they have, for each event costs time, and their parameters.
+SAMPLE: Mapping[str, tuple[int, Mapping[str, Any]]] = {
+    "hand-aggregate-groupby-sum.json": (3, {}),
+    "hand-stream-globaltable-left.json": (3, {}),
+    "hand-stream-stream-left.json": (3, {"before_ms": 10, "after_ms": 10, "grace_ms": 0}),
+    "hand-stream-table-left.json": (3, {}),
+    "hand-table-table-outer.json": (4, {}),
+    "hand-to-table-stream.json": (2, {}),
+    "hand-windowed-count-hopping.json": (4, {"grace_ms": 5, "emit": "close", "retention_ms": 86_400_000}),
 }
-# All cases of these shapes have more events.
-LONGER_SAMPLE: Mapping[str, Mapping[str, Any]] = {
-    "hand-table-table-outer.json": {},
-    "hand-windowed-count-hopping.json": {"grace_ms": 5, "emit": "close", "retention_ms": 86_400_000},
-}
+MOST_TYPED_EVENTS = 2
 # Cases of which each broken hop fails at least one.
 HANDFUL = [
     "kip213-left insert, fk A, A- (inner)",
@@ -81,12 +78,11 @@ def sampled(spark: object, tmp_path_factory: pytest.TempPathFactory) -> list[tup
     """The sample and joins of typed tables, in one application, one event per batch: each case with its difference."""
     cases = [
         case
-        for sample, most in ((SAMPLE, MOST_EVENTS), (LONGER_SAMPLE, MOST_EVENTS + 1))
-        for name, params in sample.items()
+        for name, (most, params) in SAMPLE.items()
         for case in load(VISIBLE / name)
         if len(case.events) <= most and params.items() <= case.params.items()
     ]
-    cases += on_typed_tables(case for case in load(VISIBLE / HAND[1]) if len(case.events) <= MOST_EVENTS)
+    cases += on_typed_tables(case for case in load(VISIBLE / HAND[1]) if len(case.events) <= MOST_TYPED_EVENTS)
     return list(zip(cases, differences(cases, tmp_path_factory.mktemp("sample"), 0, [ONE_BY_ONE]), strict=True))
 
 

@@ -142,9 +142,16 @@ def test_a_rebuild_of_an_up_to_date_join_emits_nothing(warehouse: Warehouse) -> 
     assert app.channel("inner-channel").records() == before
 
 
-def test_a_rebuild_of_an_empty_join_emits_nothing(warehouse: Warehouse) -> None:
-    app = warehouse.open()
-    app.run(only=[INNER])
+@pytest.fixture(scope="module")
+def empty(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """A warehouse whose tables have no row, after a run of a join."""
+    warehouse = Warehouse(spark, tmp_path_factory.mktemp("empty"))
+    warehouse.open().run(only=[INNER])
+    return warehouse
+
+
+def test_a_rebuild_of_an_empty_join_emits_nothing(empty: Warehouse) -> None:
+    app = empty.open()
     app.rebuild(INNER)
     assert app.join("inner").to_dict() == {}
     assert app.channel("inner-channel").records() == []
@@ -183,8 +190,8 @@ def test_a_new_channel_gets_all_rows_of_the_result(warehouse: Warehouse) -> None
     assert set(renamed.join("left").to_dict()) == {"moves", "appears", "vanishes"}
 
 
-def test_stateless_unknown_and_waiting_resources_cannot_be_rebuilt(warehouse: Warehouse) -> None:
-    app = warehouse.open()
+def test_stateless_unknown_and_waiting_resources_cannot_be_rebuilt(empty: Warehouse) -> None:
+    app = empty.open()
     with pytest.raises(UsageError, match="agent/name-products keeps no state"):
         app.rebuild("agent/name-products")
     with pytest.raises(NotFoundError, match="join/outer"):
@@ -219,16 +226,15 @@ def test_a_deleted_join_finds_its_data_again_unless_purged(warehouse: Warehouse)
         app.delete("join", "iner")
 
 
-def test_state_of_another_format_is_refused(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = warehouse.open()
-    app.run(only=[INNER])
+def test_state_of_another_format_is_refused(empty: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = empty.open()
     with monkeypatch.context() as patched:
         patched.setattr("kaspr_delta.engine.batch.recovery.STATE_FORMAT", 3)
         with pytest.raises(ResourceFailedError, match=r"join/inner has format 2, .* keeps format 3: use the version"):
             app.run(only=[INNER])
     monkeypatch.setattr("kaspr_delta.control.registry.WAREHOUSE_FORMAT", 4)
     with pytest.raises(SetupError, match="kept in format 3"):
-        Application.open(warehouse=warehouse.folder / "wh", spark=warehouse.spark)
+        Application.open(warehouse=empty.folder / "wh", spark=empty.spark)
 
 
 @pytest.mark.slow

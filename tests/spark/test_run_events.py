@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from kaspr_delta import Application
 from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, LagSeen, RunEvent
-from tests.limits import set_limits
 from tests.spark.order_system import join_and_reader
 
 if TYPE_CHECKING:
@@ -45,17 +44,3 @@ def test_a_run_reports_batches_lag_and_resources_that_have_caught_up(spark: Spar
     patience.cancel()
     assert joined.is_set()
     assert seen == {str(ref): 0 for ref in app.plan.runs}
-
-
-def test_a_join_reads_a_backlog_in_several_batches(spark: SparkSession, tmp_path: Path) -> None:
-    app = Application.open(join_and_reader(tmp_path), warehouse=tmp_path / "wh", spark=spark)
-    set_limits(app, feed_batch="1b")
-    app.table("products").put([("P1", {"price": 1})])
-    app.table("orders").put([("O", ORDER)])
-    app.run(only=[JOIN])
-    for number in range(3):
-        app.table("orders").put([(f"O{number}", ORDER)])
-    received: list[RunEvent] = []
-    app.run(only=[JOIN], listener=received.append)
-    assert [event.report.rows_in for event in received if isinstance(event, BatchDone)] == [1, 1, 1]
-    assert set(app.join("orders-products-join").to_dict()) == {"O", "O0", "O1", "O2"}

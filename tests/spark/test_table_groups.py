@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaspr_delta import Application
+from tests.connect import ON_CONNECT
 from tests.continuous import running, wait_until
 from tests.manifests import opened
 
@@ -49,6 +51,7 @@ def produce(app: Application, count: int) -> None:
         app.topic(topic).produce([{"value": number} for number in range(count)])
 
 
+@pytest.mark.skipif(ON_CONNECT not in os.environ, reason="test_streams_of_a_catalog.py has such agents, too")
 def test_agents_that_share_a_table_lose_no_count(app: Application) -> None:
     produce(app, 10)
     app.run()

@@ -11,7 +11,7 @@ import pytest
 from kaspr_delta import Application
 from kaspr_delta.engine.agent import stateless
 from kaspr_delta.storage.limits import Limits
-from tests.manifests import manifests_of
+from tests.manifests import manifests
 from tests.spark.killing import killed
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ LOG = "log__stamp"
 MANY = Limits().few_events.rows + 200
 
 
-def manifests(folder: Path, text: str = MANIFEST) -> Path:
+def written(folder: Path, text: str = MANIFEST) -> Path:
     path = folder / "direct.yaml"
-    path.write_text(manifests_of("direct", text))
+    path.write_text(manifests("direct", text))
     return path
 
 
@@ -70,7 +70,7 @@ def test_a_large_batch_is_on_its_one_topic_once_in_order_or_in_the_log_if_an_eve
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = MANIFEST + FAILING + DOUBLE
-    app = Application.open(manifests(tmp_path, text), warehouse=tmp_path / "wh", spark=spark)
+    app = Application.open(written(tmp_path, text), warehouse=tmp_path / "wh", spark=spark)
     app.topic("plain").produce([{"value": n} for n in range(1, MANY + 1)])
     app.topic("with-a-zero").produce([{"value": n} for n in range(MANY)])
     # The files have different sizes: Spark takes the largest one first.
@@ -118,10 +118,10 @@ def test_a_batch_killed_around_its_writes_is_on_the_topic_once(
     spark: SparkSession, tmp_path: Path, table: str, moment: str, *, already: bool
 ) -> None:
     warehouse = tmp_path / "wh"
-    app = Application.open(manifests(tmp_path), warehouse=warehouse, spark=spark)
+    app = Application.open(written(tmp_path), warehouse=warehouse, spark=spark)
     app.run()  # its checkpoint begins
     app.topic("plain").produce([{"value": n} for n in range(1, MANY + 1)])
-    killed(manifests(tmp_path), warehouse, STAMPS, (table, moment))
+    killed(written(tmp_path), warehouse, STAMPS, (table, moment))
     before = {record["value"]["mark"] for record in app.topic("stamped").records()}
     assert bool(before) == already
 

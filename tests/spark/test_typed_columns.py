@@ -1,4 +1,4 @@
-"""Keys, values and foreign keys of typed tables are the same in Spark and in Python."""
+"""Rows with columns in Spark: their text and hash, and foreign keys made of columns, which are those of Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kaspr_delta.engine.joins.foreign_key.hops import send
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
-from kaspr_delta.engine.rows.typed_columns import key_columns, key_text, row_hash, row_of, row_text
+from kaspr_delta.engine.rows.typed_columns import row_hash, row_of, row_text
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.functions.column_paths import Picked, picked
 from kaspr_delta.functions.snippet import Snippet
@@ -79,31 +79,11 @@ def some_row(chance: random.Random) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[dict[str, Any]]:
+def columns(spark: SparkSession) -> DataFrame:
     chance = random.Random(7)  # noqa: S311  always the same rows
-    return [some_row(chance) for _ in range(300)]
-
-
-@pytest.fixture(scope="module")
-def columns(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
-    texts = [(n, TEXT.value(row)) for n, row in enumerate(rows)]
+    texts = [(n, TEXT.value(some_row(chance))) for n in range(300)]
     df = spark.createDataFrame(texts, "n INT, text STRING")
     return df.select("n", row_of(F.col("text"), PLAN.row).alias("row")).orderBy("n")
-
-
-def test_key_text_of_several_columns_is_the_same_in_spark_and_in_python(
-    columns: DataFrame, rows: list[dict[str, Any]]
-) -> None:
-    of = TypedText(JSON, TypedPlan(tuple(column.name for column in KEYS), KEYS))
-    types = [column.type for column in KEYS]
-    text = key_text([F.col("row")[column.name] for column in KEYS], types)
-    found = columns.select(text.alias("key")).toArrow()["key"].to_pylist()
-    assert found == [of.foreign_key([row[column.name] for column in KEYS]) for row in rows]
-    parts = columns.select(F.col("row"), *(one.alias(f"k{n}") for n, one in enumerate(key_columns(text, types))))
-    whole = parts.where(text.isNotNull())
-    assert whole.where(
-        F.col("k8").eqNullSafe(F.col("row.moment")) & F.col("k0").eqNullSafe(F.col("row.text"))
-    ).count() == (whole.count())
 
 
 def test_maps_with_number_or_boolean_keys_are_read(spark: SparkSession) -> None:

@@ -110,7 +110,6 @@ def test_an_open_application_waits_for_a_changed_table_as_a_reopened_one_does(
     assert {"join/j", "join/same", "join/picked"} <= waiting <= {*READERS, "table/p"}
     assert app.table("other").to_dict() == {"O1": 1, "O2": 1}
     for name, result in results.items():
-        assert again.join(name).to_dict() == result
         assert handle_of(again, name).rows() == list(result.items())
         assert again.join(name).export(str(tmp_path / f"{name}.parquet")) == 1
     assert len(again.channel("j-channel").records()) == 1

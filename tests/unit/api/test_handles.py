@@ -21,23 +21,19 @@ from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
 from tests.manifests import manifests
 
-MANIFESTS = manifests(
-    "shop",
-    {
-        "KasprTable/profiles": "{keySerializer: raw}",
-        "KasprJoin/rows": '{leftTable: profiles, rightTable: profiles, "on": key}',
-        "KasprJoin/records": '{leftStream: {topic: views, keySerializer: raw}, rightTable: profiles, "on": key,'
-        " outputChannel: seen}",
-        "KasprTable/counted": "{from: {join: records}, count: {}}",
-        "KasprTable/waits": "{from: {join: nowhere}, count: {}}",
-    },
-)
+MANIFESTS = """
+KasprTable/profiles: {keySerializer: raw}
+KasprJoin/rows: {leftTable: profiles, rightTable: profiles, on: key}
+KasprJoin/records: {leftStream: {topic: views, keySerializer: raw}, rightTable: profiles, on: key, outputChannel: seen}
+KasprTable/counted: {from: {join: records}, count: {}}
+KasprTable/waits: {from: {join: nowhere}, count: {}}
+"""
 
 
 @pytest.fixture
 def app(tmp_path: Path) -> Application:
     """An application without a Spark session; its tables are never read or written."""
-    ((plan,), _) = build_plans(load_text(MANIFESTS, "m.yaml"))
+    ((plan,), _) = build_plans(load_text(manifests("shop", MANIFESTS), "m.yaml"))
     return Application(cast("Any", None), open_tables(Warehouse(str(tmp_path)).namespace(plan.schema)), plan)
 
 

@@ -34,7 +34,7 @@ def test_retry_needs_no_spark_and_names_letters_that_cannot_be_retried(kaspr: Ka
     assert delta.count("topic__raw_orders") == 2
 
 
-OTHER = manifests("order-system", {"KasprAgent/audit": "{input: {topic: {name: raw-orders}}}"})
+OTHER = manifests("order-system", "KasprAgent/audit: {input: {topic: {name: raw-orders}}}")
 OTHER_READERS = (
     "topic raw-orders is also read by agent/audit, which would get 1 record of agent/ingest-orders a second time"
 )

@@ -12,7 +12,7 @@ from tests.unit.cli.conftest import Kaspr
 @pytest.fixture
 def two_applications(tmp_path: Path) -> Path:
     for app, name in (("my-shop", "orders"), ("stock", "items")):
-        (tmp_path / f"{app}.yaml").write_text(manifests(app, {f"KasprTable/{name}": f"{{name: {name}}}"}))
+        (tmp_path / f"{app}.yaml").write_text(manifests(app, f"KasprTable/{name}: {{name: {name}}}"))
     return tmp_path
 
 

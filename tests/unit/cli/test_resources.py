@@ -225,27 +225,34 @@ def test_a_missing_resource_is_an_error_with_a_similar_name(kaspr: Kaspr, on: Ka
     assert kaspr("describe", "kthing", "x", *wh).code == 2
 
 
-LOOK = """{name: look, tables: [{name: wards, paramName: w}], map: {python: "f = lambda value, w: value"}}"""
-AGAIN = """{name: again, tables: [{name: wards, paramName: w}, {name: beds, paramName: b}],
-  map: {python: "f = lambda value, w, b: value"}}"""
-LOOKS = f"processors: {{pipeline: [look], operations: [{LOOK}]}}"
-LOOKS_TWICE = f"processors: {{pipeline: [look, again], operations: [{LOOK}, {AGAIN}]}}"
+LOOK = '{name: look, tables: [{name: wards, paramName: w}], map: {python: "f = lambda value, w: value"}}'
 EVERY_READER = manifests(
     "a",
-    {
-        "KasprApp/a": "",
-        "KasprTable/beds": "",
-        "KasprTable/wards": "",
-        "KasprJoin/placed": "{leftTable: beds, rightTable: wards, on: key, outputChannel: placements}",
-        "KasprJoin/over-its-result": "{leftTable: placed, rightTable: wards, on: key}",
-        "KasprJoin/over-its-channel": "{leftStream: {channel: placements}, rightTable: wards, on: key}",
-        "KasprTable/counted": "{from: {join: placed}, count: {}}",
-        "KasprTable/of-rows": "{from: {table: placed}, count: {}}",
-        "KasprTable/of-records": "{from: {channel: placements}, toTable: {}}",
-        "KasprAgent/bill": f"{{input: {{channel: {{name: placements}}}}, {LOOKS_TWICE}}}",
-        "KasprTask/report": f"{{{LOOKS}}}",
-        "KasprWebView/shown": f"{{name: shown, request: {{method: GET, path: /shown}}, {LOOKS}}}",
-    },
+    f"""
+KasprApp/a: {{}}
+KasprTable/beds: {{}}
+KasprTable/wards: {{}}
+KasprJoin/placed: {{leftTable: beds, rightTable: wards, on: key, outputChannel: placements}}
+KasprJoin/over-its-result: {{leftTable: placed, rightTable: wards, on: key}}
+KasprJoin/over-its-channel: {{leftStream: {{channel: placements}}, rightTable: wards, on: key}}
+KasprTable/counted: {{from: {{join: placed}}, count: {{}}}}
+KasprTable/of-rows: {{from: {{table: placed}}, count: {{}}}}
+KasprTable/of-records: {{from: {{channel: placements}}, toTable: {{}}}}
+KasprAgent/bill:
+  input: {{channel: {{name: placements}}}}
+  processors:
+    pipeline: [look, again]
+    operations:
+      - {LOOK}
+      - name: again
+        tables: [{{name: wards, paramName: w}}, {{name: beds, paramName: b}}]
+        map: {{python: "f = lambda value, w, b: value"}}
+KasprTask/report: {{processors: {{pipeline: [look], operations: [{LOOK}]}}}}
+KasprWebView/shown:
+  name: shown
+  request: {{method: GET, path: /shown}}
+  processors: {{pipeline: [look], operations: [{LOOK}]}}
+""",
 )
 OF_JOIN = {
     ("over-its-result", "LeftTable"),
@@ -310,17 +317,14 @@ def test_the_status_of_a_pipeline_names_its_tables(on: Kaspr, tmp_path: Path) ->
     assert status["tables"] == [{"name": name, "status": "TableFound"} for name in ("wards", "beds")]
 
 
-BOUND = manifests(
-    "a",
-    {
-        "KasprApp/a": "{topics: {clicks: {files: {path: /in, format: json}}}}",
-        "KasprAgent/copy": "{input: {topic: {name: clicks}}, output: {topics: [{name: copied}]}}",
-    },
-)
+BOUND = """
+KasprApp/a: {topics: {clicks: {files: {path: /in, format: json}}}}
+KasprAgent/copy: {input: {topic: {name: clicks}}, output: {topics: [{name: copied}]}}
+"""
 
 
 def test_topics_are_listed_with_their_bindings_records_and_lag(kaspr: Kaspr, on: Kaspr, tmp_path: Path) -> None:
-    (tmp_path / "m.yaml").write_text(BOUND)
+    (tmp_path / "m.yaml").write_text(manifests("a", BOUND))
     on("apply", "-f", tmp_path / "m.yaml")
     listed = rows(on("get", "topics"))
     assert listed["clicks"] == {"NAME": "clicks", "RECORDS": "0", "LAG": "unknown", "BOUND": "from json files in /in"}

@@ -22,25 +22,24 @@ from tests.manifests import manifests
 from tests.unit.cli.conftest import Kaspr
 
 FEED = {"delta.enableChangeDataFeed": "true"}
-LOOKS = (
-    "pipeline: [look], operations: [{name: look, tables: [{name: wards, paramName: w}],"
-    ' map: {python: "f = lambda value, w: len(w)"}}]'
-)
+MANIFESTS = """
+KasprApp/a: {{}}
+KasprTable/wards: {{source: {{table: {folder}, key: [{key}]}}}}
+KasprTable/beds: {{schema: "bed STRING, ward STRING", key: bed}}
+KasprJoin/placed: {{leftTable: beds, rightTable: wards, column: ward}}
+KasprTable/costs: {{from: {{join: placed}}, count: {{}}}}
+KasprAgent/bill: {{input: {{channel: {{name: placed-channel}}}}}}
+KasprTask/report:
+  schedule: {{interval: 1m}}
+  processors:
+    pipeline: [look]
+    operations:
+      - {{name: look, tables: [{{name: wards, paramName: w}}], map: {{python: "f = lambda value, w: len(w)"}}}}
+"""
 
 
 def manifests_of(folder: Path, key: str) -> str:
-    return manifests(
-        "a",
-        {
-            "KasprApp/a": "",
-            "KasprTable/wards": f"{{source: {{table: {folder}, key: [{key}]}}}}",
-            "KasprTable/beds": "{schema: 'bed STRING, ward STRING', key: bed}",
-            "KasprJoin/placed": "{leftTable: beds, rightTable: wards, column: ward}",
-            "KasprTable/costs": "{from: {join: placed}, count: {}}",
-            "KasprAgent/bill": "{input: {channel: {name: placed-channel}}}",
-            "KasprTask/report": f"{{schedule: {{interval: 1m}}, processors: {{{LOOKS}}}}}",
-        },
-    )
+    return manifests("a", MANIFESTS.format(folder=folder, key=key))
 
 
 def write(folder: Path, *, feed: bool = True, **columns: pa.Array) -> None:
@@ -103,7 +102,7 @@ def test_validate_warns_at_the_source(kaspr: Kaspr, case: tuple[Path, str], tmp_
     file, reason = case
     checked = kaspr("validate", file, "--warehouse", tmp_path / "wh")
     assert checked.code == 0
-    assert f"{file}:8:8: warning: table 'wards' waits: " in checked.out
+    assert f"{file}:11:8: warning: table 'wards' waits: " in checked.out
     assert reason in checked.out
     assert checked.out.endswith("1 warning\n")
     assert "no findings" in kaspr("validate", file, "--warehouse", "unity://c.s/v").out
@@ -113,7 +112,7 @@ def test_a_join_whose_key_does_not_fit_the_columns_that_are_found_waits(kaspr: K
     write(tmp_path / "wards", number=pa.array([1]))
     file, wh = tmp_path / "m.yaml", tmp_path / "wh"
     file.write_text(manifests_of(tmp_path / "wards", "number"))
-    assert f"{file}:18:44: warning: join 'placed' waits: " in kaspr("validate", file, "--warehouse", wh).out
+    assert f"{file}:21:44: warning: join 'placed' waits: " in kaspr("validate", file, "--warehouse", wh).out
     kaspr("apply", "-f", file, "--warehouse", wh)
     conditions = items(kaspr, wh)
     assert "they are never equal" in conditions["placed"]["message"]

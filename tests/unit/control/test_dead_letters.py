@@ -203,27 +203,24 @@ def test_a_letter_of_a_joins_stream_side_comes_from_its_topic(delta: DeltaRs) ->
     assert views.origin_of(one) == Origin("topic", source, "topic__pageviews")
 
 
-READERS = manifests(
-    "readers",
-    {
-        "KasprApp/readers": "{topics: {seen: {files: {path: /nowhere, format: json}}}}",
-        "KasprAgent/maker": "{input: {topic: {name: raw}}, output: {topics: [{name: seen}]}}",
-        "KasprAgent/one": "{input: {topic: {name: seen}}}",
-        "KasprAgent/matching": '{input: {topic: {pattern: "se.*"}}}',
-        "KasprTable/counted": "{from: {topic: seen}, count: {}}",
-        "KasprTable/rows": "",
-        "KasprJoin/met": '{leftStream: {topic: seen}, rightTable: rows, "on": key, outputChannel: met}',
-        "KasprJoin/pairs": '{leftTable: rows, rightTable: rows, "on": key, outputChannel: paired}',
-        "KasprJoin/again": '{leftTable: pairs, rightTable: rows, "on": key, outputChannel: again}',
-        "KasprAgent/two": "{input: {channel: {name: paired}}}",
-    },
-)
+READERS = """
+KasprApp/readers: {topics: {seen: {files: {path: /nowhere, format: json}}}}
+KasprAgent/maker: {input: {topic: {name: raw}}, output: {topics: [{name: seen}]}}
+KasprAgent/one: {input: {topic: {name: seen}}}
+KasprAgent/matching: {input: {topic: {pattern: "se.*"}}}
+KasprTable/counted: {from: {topic: seen}, count: {}}
+KasprTable/rows: {}
+KasprJoin/met: {leftStream: {topic: seen}, rightTable: rows, on: key, outputChannel: met}
+KasprJoin/pairs: {leftTable: rows, rightTable: rows, on: key, outputChannel: paired}
+KasprJoin/again: {leftTable: pairs, rightTable: rows, on: key, outputChannel: again}
+KasprAgent/two: {input: {channel: {name: paired}}}
+"""
 
 
 @pytest.fixture
 def readers(delta: DeltaRs) -> LocalDeadLetters:
     """Letters of an application in which a topic has five readers, one of them an export."""
-    (plan,), findings = build_plans(load_text(READERS, "m.yaml"))
+    (plan,), findings = build_plans(load_text(manifests("readers", READERS), "m.yaml"))
     assert not has_errors(findings), findings
     return LocalDeadLetters.of(delta, plan)
 

@@ -10,7 +10,7 @@ from tests.manifests import manifests
 
 def write(path: Path, *names: str) -> list[Document]:
     """Write a file of tables; its documents."""
-    path.write_text(manifests("shop", {f"KasprTable/{name}": "" for name in names}))
+    path.write_text(manifests("shop", "".join(f"KasprTable/{name}: {{}}\n" for name in names)))
     return [Document.of(manifest) for manifest in load_path(path).manifests]
 
 
@@ -61,4 +61,4 @@ def test_manifests_with_an_origin_are_the_same_wherever_they_lie(tmp_path: Path)
 def test_documents_load_with_their_places(tmp_path: Path) -> None:
     path = tmp_path / "tables.yaml"
     documents = write(path, "orders", "products")
-    assert [str(m.location) for m in loaded(documents).manifests] == [f"{path}:1:1", f"{path}:5:1"]
+    assert [str(m.location) for m in loaded(documents).manifests] == [f"{path}:2:1", f"{path}:7:1"]

@@ -19,32 +19,47 @@ from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.loader import load_text
 from tests.manifests import manifests
 
-TELL = 'operations: [{name: tell, tables: [{name: %s, paramName: t}], map: {python: "f = lambda value, t: value"}}]'
-TELLS = f"processors: {{pipeline: [tell], {TELL}}}"
-SPECS = {
-    "KasprApp/shop": "{topics: {bought: {files: {path: /data/bought, format: json}}}, config: {feedRetention: 90d}}",
-    "KasprTable/other": "",
-    "KasprTable/plain": "",
-    "KasprTable/typed": '{schema: "id STRING, `a b` INT", key: id}',
-    "KasprTable/source": "{source: {table: /data/source, key: [id]}}",
-    "KasprTable/made": "{from: {table: plain}, count: {}}",
-    "KasprTable/per-topic": "{from: {topic: bought}, count: {}}",
-    "KasprJoin/by-foreign-key": "{leftTable: plain, rightTable: source, column: id, type: left}",
-    "KasprJoin/selected": "{leftTable: typed, rightTable: source, column: id, select: {columns: {x: right.id}}}",
-    "KasprJoin/by-key": '{leftTable: plain, rightTable: typed, "on": key, type: inner}',
-    "KasprJoin/of-stream": '{leftStream: {topic: bought}, rightTable: plain, "on": key, type: left,'
-    " pending: {ttl: 1m}}",
-    "KasprJoin/of-rows": "{leftStream: {topic: bought}, rightTable: plain, type: left,"
-    ' rightExtractor: {python: "f = lambda value: value"}}',
-    "KasprJoin/of-streams": '{leftStream: {topic: bought}, rightStream: {topic: sold}, "on": key, type: inner,'
-    " window: {before: 0s, after: 1m, grace: 0s}}",
-    "KasprJoin/alone": '{leftTable: other, rightTable: other, "on": key, type: inner}',
-    "KasprAgent/writer": f"{{input: {{topic: {{name: sold}}}}, output: {{topics: [{{name: told}}]}}, {TELLS % 'typed'}"
-    "}",
-    "KasprTask/report": f"{{schedule: {{interval: 1m}}, {TELLS % 'other'}}}",
-    "KasprWebView/shown": f"{{name: shown, request: {{method: GET, path: /shown}}, {TELLS % 'plain'}}}",
-}
-((PLAN,), FINDINGS) = build_plans(load_text(manifests("shop", SPECS), "m.yaml"))
+TELLS = """processors:
+    pipeline: [tell]
+    operations: [{{name: tell, tables: [{{name: {}, paramName: t}}], map: {{python: "f = lambda value, t: value"}}}}]
+"""
+MANIFESTS = f"""
+KasprApp/shop: {{topics: {{bought: {{files: {{path: /data/bought, format: json}}}}}}, config: {{feedRetention: 90d}}}}
+KasprTable/other: {{}}
+KasprTable/plain: {{}}
+KasprTable/typed: {{schema: "id STRING, `a b` INT", key: id}}
+KasprTable/source: {{source: {{table: /data/source, key: [id]}}}}
+KasprTable/made: {{from: {{table: plain}}, count: {{}}}}
+KasprTable/per-topic: {{from: {{topic: bought}}, count: {{}}}}
+KasprJoin/by-foreign-key: {{leftTable: plain, rightTable: source, column: id, type: left}}
+KasprJoin/selected: {{leftTable: typed, rightTable: source, column: id, select: {{columns: {{x: right.id}}}}}}
+KasprJoin/by-key: {{leftTable: plain, rightTable: typed, on: key, type: inner}}
+KasprJoin/of-stream: {{leftStream: {{topic: bought}}, rightTable: plain, on: key, type: left, pending: {{ttl: 1m}}}}
+KasprJoin/of-rows:
+  leftStream: {{topic: bought}}
+  rightTable: plain
+  type: left
+  rightExtractor: {{python: "f = lambda value: value"}}
+KasprJoin/of-streams:
+  leftStream: {{topic: bought}}
+  rightStream: {{topic: sold}}
+  on: key
+  type: inner
+  window: {{before: 0s, after: 1m, grace: 0s}}
+KasprJoin/alone: {{leftTable: other, rightTable: other, on: key, type: inner}}
+KasprAgent/writer:
+  input: {{topic: {{name: sold}}}}
+  output: {{topics: [{{name: told}}]}}
+  {TELLS.format("typed")}
+KasprTask/report:
+  schedule: {{interval: 1m}}
+  {TELLS.format("other")}
+KasprWebView/shown:
+  name: shown
+  request: {{method: GET, path: /shown}}
+  {TELLS.format("plain")}
+"""
+((PLAN,), FINDINGS) = build_plans(load_text(manifests("shop", MANIFESTS), "m.yaml"))
 SOURCE = "/data/source"
 OWNERS = {table: ref for ref, table, _ in tables_of(PLAN)} | {SOURCE: ResourceRef("table", "source")}
 VIEWS = {value_view(ref.name): ref for ref in [*(one.ref for one in PLAN.tables), *(one.ref for one in PLAN.joins)]}
