@@ -3,7 +3,7 @@
 ``older_state.tar.xz`` holds a warehouse with every shape and its manifests. Commit ce11bc3, whose modules for
 tables and logs were others, processed two waves of ``shapes.py`` in it, and only wrote a third one.
 
-``format_1.tar.xz`` is the same of commit 35b5492, whose state has format 1, with more: keys of bytes, typed tables and an
+``format_1.tar.xz`` is the same of commit 35b5492, whose state has format 1, with keys of bytes, typed tables and an
 agent (``write_more``). Five of its resources were killed when they had committed the third wave and not folded it.
 """
 

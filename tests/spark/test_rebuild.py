@@ -237,9 +237,7 @@ def test_a_newer_version_migrates_a_state_and_this_one_refuses_it_then(
         app.run(only=[INNER], listener=migrated.append)
     assert [event.before for event in migrated if isinstance(event, Migrated)] == [STATE_FORMAT]
     version = app.delta.newest(app.spark, "_kaspr_progress").version
-    with pytest.raises(
-        ResourceFailedError, match=r"join/inner has format 3, .* keeps format 2\. A state does not go back"
-    ):
+    with pytest.raises(ResourceFailedError, match=r"join/inner has format 3, .* keeps format 2\. A state does"):
         app.run(only=[INNER])
     with pytest.raises(SetupError, match="use the version that migrated it"):
         app.rebuild(INNER)
