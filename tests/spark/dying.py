@@ -15,7 +15,12 @@ from kaspr_delta.storage.tables import Tables
 Watch = Callable[[tuple[Any, ...], str], None]
 """Called before and after a write with its arguments, the table among them, and the moment."""
 
-_WRITERS: tuple[tuple[type, str], ...] = ((Tables, "append"), (Tables, "merge"), (DeltaRs, "append"))
+_WRITERS: tuple[tuple[type, str], ...] = (
+    (Tables, "append"),
+    (Tables, "merge"),
+    (Tables, "update"),
+    (DeltaRs, "append"),
+)
 
 
 @contextmanager

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application, NotFoundError, ResourceFailedError, UsageError
+from kaspr_delta.engine.batch import migrations, recovery
+from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT
 from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.errors import SetupError
-from kaspr_delta.runtime.run_events import RunEvent, Waits
+from kaspr_delta.runtime.run_events import Migrated, RunEvent, Waits
 from tests.continuous import running, wait_until
 from tests.limits import set_limits
 from tests.spark.channels import last_values
@@ -226,15 +228,30 @@ def test_a_deleted_join_finds_its_data_again_unless_purged(warehouse: Warehouse)
         app.delete("join", "iner")
 
 
-def test_state_of_another_format_is_refused(empty: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = empty.open()
-    with monkeypatch.context() as patched:
-        patched.setattr("kaspr_delta.engine.batch.recovery.STATE_FORMAT", 3)
-        with pytest.raises(ResourceFailedError, match=r"join/inner has format 2, .* keeps format 3: use the version"):
-            app.run(only=[INNER])
+def test_a_newer_version_migrates_a_state_and_this_one_refuses_it_then(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newer version has a step that finds nothing to mend: its stream goes on where it stopped."""
+    app = warehouse.open()
+    app.run(only=[INNER])
+    migrated: list[RunEvent] = []
+    with monkeypatch.context() as newer:
+        for module in (recovery, migrations):
+            newer.setattr(module, "STATE_FORMAT", STATE_FORMAT + 1)
+        newer.setitem(migrations.MIGRATIONS, STATE_FORMAT, migrations.Migration("nothing", lambda *_: False))
+        app.table("orders").put({"new": {"product_id": "P1"}})
+        app.run(only=[INNER], listener=migrated.append)
+        app.run(only=[INNER], listener=migrated.append)
+    assert [event.before for event in migrated if isinstance(event, Migrated)] == [STATE_FORMAT]
+    version = app.delta.newest(app.spark, "_kaspr_progress").version
+    with pytest.raises(ResourceFailedError, match=r"join/inner has format 3, .* keeps format 2\. A state does"):
+        app.run(only=[INNER])
+    with pytest.raises(SetupError, match="use the version that migrated it"):
+        app.rebuild(INNER)
+    assert app.delta.newest(app.spark, "_kaspr_progress").version == version
     monkeypatch.setattr("kaspr_delta.control.registry.WAREHOUSE_FORMAT", 4)
     with pytest.raises(SetupError, match="kept in format 3"):
-        Application.open(warehouse=empty.folder / "wh", spark=empty.spark)
+        Application.open(warehouse=warehouse.folder / "wh", spark=warehouse.spark)
 
 
 @pytest.mark.slow

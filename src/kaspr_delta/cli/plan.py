@@ -38,8 +38,9 @@ def plan(
 ) -> None:
     """Show what `run` would run: tables, joins, agents and tasks, in which order, and what waits for something.
 
-    With --app only that application is shown; --warehouse changes nothing here. With an error in the manifests there is
-    no plan: the findings are printed and the exit code is 1.
+    With --app only that application is shown. If the warehouse is a folder that an older version wrote, the states that
+    the next run migrates are listed. With an error in the manifests there is no plan: the findings are printed and the
+    exit code is 1.
 
     For example:
 
@@ -56,23 +57,36 @@ def plan(
         case "table":
             for plan in plans:
                 screen.print(as_table(plan), markup=False)
-            _print_warnings(plans)
+            _print_warnings(target, plans)
         case "text":
             typer.echo("\n\n".join(as_text(plan) for plan in plans) or "no application")
-            _print_warnings(plans)
+            _print_warnings(target, plans)
         case "json":
-            typer.echo(json.dumps({"applications": [as_json(plan) for plan in plans]}, indent=2, ensure_ascii=False))
+            found = [as_json(plan) | {"migrations": _migrations(target, plan)} for plan in plans]
+            typer.echo(json.dumps({"applications": found}, indent=2, ensure_ascii=False))
         case "mermaid":
             typer.echo(as_mermaid(plans))
 
 
-def _print_warnings(plans: tuple[Plan, ...]) -> None:
-    """Print why resources wait or may not run as meant; notes are for `validate`."""
+def _print_warnings(target: Target, plans: tuple[Plan, ...]) -> None:
+    """Print why resources wait or may not run as meant, and what the next run migrates; notes are for `validate`."""
     found = dict.fromkeys(finding for plan in plans for finding in plan.findings if finding.severity > Severity.NOTE)
-    if found:
-        typer.echo()
-    for finding in found:
-        typer.echo(str(finding))
+    migrations = (f"{ref}: {text}" for plan in plans for ref, text in _migrations(target, plan).items())
+    for number, line in enumerate([*map(str, found), *migrations]):
+        typer.echo(line if number else f"\n{line}")
+
+
+def _migrations(target: Target, plan: Plan) -> dict[str, str]:
+    """The states of another format in a warehouse on this machine, by resource; see ``migrations_in``."""
+    from kaspr_delta.control.rebuilds import migrations_in
+    from kaspr_delta.storage.native.readable import readable
+    from kaspr_delta.storage.opening import folder_tables
+
+    tables = None if target.location.is_unity else folder_tables(target.location.namespace(plan.schema))
+    if tables is None:
+        return {}
+    found = readable("the states of resources", lambda: migrations_in(plan, tables.rows))
+    return {} if isinstance(found, str) else {str(ref): text for ref, text in found.items()}
 
 
 def as_table(plan: Plan) -> Group:

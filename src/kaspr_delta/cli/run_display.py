@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kaspr_delta.cli.progress import ProgressOutput, console, log, note
+from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT
 from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime import run_events as events
 from kaspr_delta.runtime.failures import short_text
@@ -135,6 +136,8 @@ class Lines(Tallies):
                     f"  {event.resource}: columns of a table that it reads were added or moved. It goes on, matches"
                     " columns by name and takes up new ones"
                 )
+            case events.Migrated(before=older):
+                note(f"  {event.resource}: its state was migrated from format {older} to {STATE_FORMAT}")
             case events.GapFilled(rebuilt=False):
                 note(
                     f"  {event.resource}: changes that it had not read were gone from the change feed. It has read its"

@@ -54,7 +54,7 @@ def lags_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> dict[str, int] | st
             for label, version in first.items()
         }
     # No batch has ended yet: the resource stands where its checkpoint began.
-    start = start_in(delta.rows, _log_of(plan, ref))
+    start = start_in(delta.rows, plan.log_of(ref))
     return {
         label: delta.count(source.table)
         if source.from_the_start or start is None
@@ -104,11 +104,6 @@ def _sides(plan: Plan, ref: ResourceRef) -> Mapping[str, str]:
         return {join.right: "table"}
     made = plan.aggregation(ref.name) if ref.kind == "table" else None
     return {made.origin: "table"} if made is not None and isinstance(made.origin, str) else {}
-
-
-def _log_of(plan: Plan, ref: ResourceRef) -> str:
-    running = (*plan.agents, *plan.joins, *plan.tasks, *plan.aggregations, *plan.topics)
-    return next((one.log for one in running if one.ref == ref), "")
 
 
 def _newest_checkpoint(folder: Path) -> Path | None:

@@ -1,11 +1,13 @@
-"""The resources whose state was made by another definition than the applied one, read from their logs."""
+"""States as their logs tell of them: the resources that need a rebuild, and those whose states have another format."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, Start
+from kaspr_delta.engine.batch.migrations import check_format, migrations_from
+from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.state_definitions import definition_of, rebuild_needed
@@ -13,7 +15,7 @@ from kaspr_delta.plan.definition.state_definitions import definition_of, rebuild
 Query = Callable[[str, str], Sequence[dict[str, Any]]]
 """Returns the rows of a SELECT over a Delta table, which it calls ``t``; none where there is no table."""
 
-_NEWEST = "SELECT start FROM t WHERE start IS NOT NULL ORDER BY checkpoint DESC LIMIT 1"
+_NEWEST = "SELECT start FROM t WHERE start IS NOT NULL ORDER BY checkpoint DESC, batch DESC LIMIT 1"
 
 
 def start_in(query: Query, log: str) -> Start | None:
@@ -31,3 +33,19 @@ def rebuilds_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:
         if error is not None:
             found[ref] = str(error)
     return found
+
+
+def migrations_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:
+    """The resources whose states have another format, each with the changes by the next run, or why that refuses it."""
+    starts = {ref: start_in(query, plan.log_of(ref)) for ref in plan.runs}
+    others = {ref: one.format for ref, one in starts.items() if one is not None and one.format != STATE_FORMAT}
+    return {ref: _next_run(ref, found) for ref, found in others.items()}
+
+
+def _next_run(ref: ResourceRef, found: int) -> str:
+    try:
+        check_format(ref, found)
+    except SetupError as refused:
+        return f"the next run refuses it: {refused}"
+    changes = "; ".join(step.change for step in migrations_from(found))
+    return f"the next run migrates its state from format {found} to {STATE_FORMAT}: {changes}"

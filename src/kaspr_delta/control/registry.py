@@ -86,10 +86,12 @@ class Registry:
         Raises SetupError if another version of this package stored the application in another format.
         """
         rows = self.tables.rows(RESOURCES)
-        if rows and rows[0].get("format") != WAREHOUSE_FORMAT:
+        found = (rows[0].get("format") or 0) if rows else WAREHOUSE_FORMAT
+        if found != WAREHOUSE_FORMAT:
+            back = ", or a copy of the warehouse from before it was used" if found > WAREHOUSE_FORMAT else ""
             raise SetupError(
-                f"this application is kept in format {rows[0].get('format') or 0}, and this version of kaspr-delta"
-                f" reads format {WAREHOUSE_FORMAT}: use the version that wrote it, or a new warehouse"
+                f"this application is kept in format {found}, and this version of kaspr-delta reads format"
+                f" {WAREHOUSE_FORMAT}: use the version that wrote it{back}, or a new warehouse"
             )
         rows.sort(key=lambda row: row["position"])
         return [Document(**{name: row[name] for name in Document.__dataclass_fields__}) for row in rows]

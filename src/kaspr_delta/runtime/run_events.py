@@ -58,6 +58,13 @@ class ColumnsChanged(RunEvent):
 
 
 @dataclass(frozen=True)
+class Migrated(RunEvent):
+    """The state of a resource had an older format, and has that of this version now."""
+
+    before: int
+
+
+@dataclass(frozen=True)
 class GapFilled(RunEvent):
     """A resource goes on although changes that it had not read are gone from the change feed.
 

@@ -23,7 +23,7 @@ from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.runtime.failures import Failures, disk_errors_explained
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import run_of
-from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, Waits, ignore_event
+from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, Migrated, Waits, ignore_event
 from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Streams
 from kaspr_delta.runtime.table_groups import TableGroups
@@ -295,7 +295,9 @@ class Runner:
 
     def _recover(self, ref: ResourceRef, folded: dict[str, dict[str, int]]) -> None:
         with self._failures.noting(ref):
-            self._runs[ref].recovery.recover(self.spark, folded)
+            before = self._runs[ref].recovery.recover(self.spark, folded)
+            if before is not None:
+                self.listener(Migrated(ref, before))
 
     def _to_lock(self, refs: Sequence[ResourceRef]) -> list[ResourceRef]:
         """The resources to lock, and, if locks do not bind other processes, those that share tables with them."""

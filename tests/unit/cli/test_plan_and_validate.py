@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
 
+from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT
 from tests.manifests import manifests
 from tests.unit.cli.conftest import Kaspr
+
+FORMAT_1 = Path(__file__).parents[2] / "spark" / "format_1.tar.xz"
 
 
 @pytest.fixture
@@ -45,3 +49,25 @@ def test_validate_checks_all_applications_and_ignores_app_and_warehouse(kaspr: K
     assert plain == given
     assert plain.code == 0
     assert "my-shop.yaml" in plain.out
+
+
+def test_plan_lists_the_states_that_the_next_run_migrates_and_readers_read_them(kaspr: Kaspr, tmp_path: Path) -> None:
+    with tarfile.open(FORMAT_1) as kept:
+        kept.extractall(tmp_path, filter="data")
+    manifests, warehouse = tmp_path / "every-shape.yaml", tmp_path / "wh"
+    before = commits(warehouse)
+    shown = kaspr("plan", manifests, "--warehouse", warehouse)
+    assert shown.code == 0
+    change = "base64 text of bytes has no line breaks"
+    migrates = f"the next run migrates its state from format 1 to {STATE_FORMAT}: {change}"
+    assert f"join/parts-of-uses: {migrates}" in shown.out
+    (application,) = json.loads(kaspr("plan", manifests, "--warehouse", warehouse, "-o", "json").out)["applications"]
+    assert application["migrations"]["agent/counting"] == migrates
+    found = kaspr("get", "all", "--warehouse", warehouse)
+    assert found.code == 0
+    assert "counting   True    25" in found.out
+    assert commits(warehouse) == before
+
+
+def commits(warehouse: Path) -> set[Path]:
+    return set(warehouse.rglob("_delta_log/*.json"))

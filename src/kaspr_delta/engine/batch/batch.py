@@ -13,6 +13,7 @@ from kaspr_delta.engine.batch.counters import BatchTiming
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import Committed, Folding
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
+from kaspr_delta.engine.batch.migrations import check_format
 from kaspr_delta.engine.batch.progress import BatchReport, folded_batches
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.topic_commit import DirectAppend, appended
@@ -105,10 +106,12 @@ class BatchRunner:
     def fold_unfolded(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
         """Read the end of the log, and fold the batches that are not ``folded`` yet (see ``folded_batches``).
 
-        The caller has the lock of the table group.
+        The caller has the lock of the table group. Raises SetupError for a format that this version cannot read.
         """
-        self.folding.resume(spark, folded)
         unfolded = self.log.read_end(spark, folded.get(str(self.resource.ref), {}))
+        if self.log.end.start is not None:
+            check_format(self.resource.ref, self.log.end.start.format)
+        self.folding.resume(spark, folded)
         # Together: a fold of them may have died half-way, and an older batch must not undo a newer one.
         committed = [Committed(batch, self.log.batch(spark, batch), metadata) for batch, metadata in unfolded]
         if committed:

@@ -104,8 +104,10 @@ class Log:
         return this, rows
 
     def begin_stream(self, spark: SparkSession, start: Start) -> None:
-        """Begin a new stream, by a batch without effects."""
-        this, metadata = self.end.last.next, BatchMetadata(state=self.end.metadata.state)
+        """Write a new start, by a batch without effects. Only a stream over tables of a catalog is a new one."""
+        before = self.end.metadata
+        this = self.end.last.next
+        metadata = BatchMetadata(-1 if start.tables else before.stream, state=before.state)
         self.append(LocalRows.none(spark), this, metadata, start)
         self.end = replace(self.end, last=this, metadata=metadata, start=start, start_batch=this)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,6 +15,7 @@ from kaspr_delta.engine.batch.counters import BatchTiming
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import Committed
 from kaspr_delta.engine.batch.log import BatchMetadata
+from kaspr_delta.engine.batch.migrations import migrations_from
 from kaspr_delta.engine.batch.progress import folded_batches
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.source_errors import is_gap, why_the_feed_ends
@@ -28,11 +29,12 @@ class Recovery:
 
     runner: BatchRunner
 
-    def recover(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
+    def recover(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> int | None:
         """Before the first batch, fold the batches that a killed run had committed (see ``folded_batches``).
 
-        A checkpoint begins if there is none, or if the newest one reads other sources. Raises RebuildNeededError if the
-        state is that of another definition, and SetupError if it has another format.
+        A checkpoint begins if there is none, or if the newest one reads other sources. Returns the older format that
+        the state had, if it was migrated. Raises RebuildNeededError if the state is that of another definition, and
+        SetupError if its format cannot be migrated.
         """
         runner = self.runner
         with runner.lock:
@@ -41,8 +43,10 @@ class Recovery:
             start = runner.log.end.start
             if start is not None:
                 _check(runner.resource, start)
+                self._migrate(spark, start)
             if start is None or self.sources_changed(spark):
                 self._begin(spark)
+        return None if start is None or start.format == STATE_FORMAT else start.format
 
     def sources_changed(self, spark: SparkSession) -> bool:
         """Whether the resource now reads other sources than its checkpoint does."""
@@ -55,9 +59,19 @@ class Recovery:
             with self._resumed(spark):
                 self._begin(spark)
 
+    def begin_stream(self, spark: SparkSession, start: Start) -> None:
+        """Commit a new start of the checkpoint, at its positions or where batches have read more."""
+        log = self.runner.log
+        reached = self.runner.resource.reached(log.end.metadata.state)
+        positions = {source: max(at, reached.get(source, at)) for source, at in start.positions.items()}
+        log.begin_stream(spark, replace(start, positions=positions))
+
     def rebuild(self, spark: SparkSession) -> None:
         """Make the state anew from the current tables. Differences are emitted, in one commit."""
         with self._resumed(spark):
+            start = self.runner.log.end.start
+            if start is not None:
+                self._mend(spark, start)
             self._begin(spark, again=True)
 
     def fill_gap(self, spark: SparkSession, error: Exception) -> bool:
@@ -94,6 +108,21 @@ class Recovery:
         with self.runner.lock:
             self.runner.fold_unfolded(spark, folded_batches(self.runner.delta, spark))
             yield
+
+    def _migrate(self, spark: SparkSession, start: Start) -> None:
+        """Bring the state to the format of this version. The last commit has its number (see ``migrations``)."""
+        if start.format == STATE_FORMAT:
+            return
+        wrong, tables = self._mend(spark, start), table_ids(self.runner, spark)
+        if wrong or (tables and not start.tables):  # without ids, a stream of a catalog cannot be continued
+            self._begin(spark, again=True)
+            return
+        self.begin_stream(spark, replace(start, format=STATE_FORMAT))
+
+    def _mend(self, spark: SparkSession, start: Start) -> bool:
+        """Take the steps from an older format; return whether results may have been wrong."""
+        wrong = [step.mend(spark, self.runner.resource) for step in migrations_from(start.format)]
+        return any(wrong)
 
     def _begin(self, spark: SparkSession, *, again: bool = False) -> None:
         """Begin a new checkpoint: the same steps as in a batch, over all rows.
@@ -144,14 +173,7 @@ def cannot_go_on(resource: Resource[Any], reason: str) -> KasprError:
 
 
 def _check(resource: Resource[Any], start: Start) -> None:
-    """Raise RebuildNeededError if the state was made by another definition, SetupError if it has another format."""
-    ref = resource.ref
-    if start.format != STATE_FORMAT:
-        msg = (
-            f"the state of {ref} has format {start.format}, and this version of kaspr-delta keeps format"
-            f" {STATE_FORMAT}: use the version that wrote it, or a new warehouse"
-        )
-        raise SetupError(msg)
-    error = rebuild_needed(ref, start.definition, resource.definition)
+    """Raise RebuildNeededError if the state was made by another definition."""
+    error = rebuild_needed(resource.ref, start.definition, resource.definition)
     if error is not None:
         raise error

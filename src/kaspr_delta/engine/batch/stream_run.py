@@ -94,7 +94,10 @@ class ResourceRun:
 
     @property
     def _checkpoint(self) -> Path:
-        return checkpoints_of(self.runner.delta, self.resource.ref) / self.runner.log.end.start_batch.name
+        """The folder of Spark's checkpoint. A stream that is continued keeps it when a migration writes a new start."""
+        start_batch = self.runner.log.end.start_batch
+        name = start_batch.name if self._start.tables else start_batch.checkpoint
+        return checkpoints_of(self.runner.delta, self.resource.ref) / name
 
     def _has_read_all(self, spark: SparkSession) -> bool:
         """Whether all current versions of the tables were read, by a stream of this run or by an earlier one.
@@ -146,8 +149,6 @@ class ResourceRun:
 
     def _continue(self, spark: SparkSession, positions: Mapping[str, int]) -> None:
         """Begin a new stream at these positions, or where batches have read more: commits that came as it started."""
-        before, log = self._checkpoint, self.runner.log
-        reached = self.resource.reached(log.end.metadata.state)
-        positions = {source: max(at, reached.get(source, at)) for source, at in positions.items()}
-        log.begin_stream(spark, replace(self._start, positions=positions))
+        before = self._checkpoint
+        self.recovery.begin_stream(spark, replace(self._start, positions=positions))
         shutil.rmtree(before, ignore_errors=True)  # not needed any more: a kill before this line leaves only garbage

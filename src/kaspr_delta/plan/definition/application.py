@@ -161,11 +161,11 @@ class Plan:
         return next((aggregation for aggregation in self.aggregations if aggregation.name == name), None)
 
     def log_of(self, ref: ResourceRef) -> str:
-        """The Delta table of the log of a join, or of a table that is made. Raises LookupError for other resources."""
-        made = self.join(ref.name) if ref.kind == "join" else self.aggregation(ref.name)
-        if made is None:
-            raise LookupError(f"{ref} keeps no state")
-        return made.log
+        """The Delta table of the log of a resource that runs. Raises LookupError for other resources."""
+        for one in (*self.agents, *self.joins, *self.tasks, *self.aggregations, *self.topics):
+            if one.ref == ref:
+                return one.log
+        raise LookupError(f"{ref} keeps no state")
 
     def origin_of(self, aggregation: AggregationPlan) -> str:
         """The origin of an aggregation as ``kind/name``: a topic, a table or a join."""
