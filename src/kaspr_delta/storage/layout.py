@@ -28,6 +28,7 @@ UNCOMPARED = ("timestamp", WRITTEN_AT)
 PAIR = "_pair"
 
 CHANGE_FEED = "delta.enableChangeDataFeed"
+ROW_TRACKING = "delta.enableRowTracking"
 
 PROGRESS = "_kaspr_progress"
 DEAD_LETTERS = "_kaspr_dead_letters"
@@ -101,7 +102,7 @@ class Layout:
     @property
     def catalog_properties(self) -> dict[str, str]:
         """The same for a table of a catalog: an append-only one has row tracking there."""
-        tracking = {"delta.enableRowTracking": "true", TRACKED: "true"}
+        tracking = {ROW_TRACKING: "true", TRACKED: "true"}
         return self.properties | (tracking if self.only_appended else {})
 
     @property

@@ -20,9 +20,10 @@ import pyarrow.types as pt
 
 from kaspr_delta.functions.column_paths import Path
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
-from kaspr_delta.storage.layout import CHANGE_FEED, MAPPED, TRACKED, Layout, needs_mapping
+from kaspr_delta.storage.layout import MAPPED, TRACKED, Layout, needs_mapping
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Namespace
+from kaspr_delta.storage.spark.description import Description
 from kaspr_delta.storage.spark.frames import collected, frame_of
 from kaspr_delta.storage.spark.look_up import having
 from kaspr_delta.storage.spark.merge import as_stored, merge_statement
@@ -236,15 +237,57 @@ class Tables:
 
     def exists(self, spark: SparkSession, table: str) -> bool:
         """Whether the table exists."""
-        return spark.catalog.tableExists(self.namespace.identifier(table))
+        from pyspark.errors import AnalysisException
+
+        try:
+            return spark.catalog.tableExists(self.namespace.identifier(table))
+        except AnalysisException:  # its schema does not exist
+            return False
 
     def columns(self, spark: SparkSession, table: str) -> tuple[Column, ...]:
         """The columns of the table. In a folder it need not be registered yet."""
         return columns_of_json(self.read(spark, table).schema.jsonValue()["fields"])
 
-    def has_change_feed(self, spark: SparkSession, table: str) -> bool:
-        """Whether the change data feed is enabled."""
-        return self._properties(spark, table).get(CHANGE_FEED) == "true"
+    def describe(self, spark: SparkSession, table: str) -> Description | None:
+        """The description of the table, or of a view; None if there is neither."""
+        from pyspark.errors import AnalysisException
+
+        try:
+            rows = spark.sql(f"DESCRIBE TABLE EXTENDED {self.namespace.identifier(table)}").collect()
+        except AnalysisException:
+            if self.exists(spark, table):
+                raise
+            return None
+        return Description.of(rows)
+
+    def policies(self, spark: SparkSession, table: str) -> tuple[str, ...]:
+        """The names of attribute policies of Databricks that apply to a table, also those of its schema and catalog.
+
+        None elsewhere, and where they may not be seen.
+        """
+        from pyspark.errors import PySparkException
+
+        if not self.namespace.on_databricks or "/" in table:
+            return ()
+        try:
+            found = spark.sql(f"SHOW EFFECTIVE POLICIES ON TABLE {self.namespace.identifier(table)}").collect()
+        except PySparkException:  # no Databricks, or an older runtime
+            return ()
+        return tuple(str(row[0]) for row in found)
+
+    def reads_changes(self, spark: SparkSession, table: str) -> bool:
+        """Whether changes can be read though no property turns the change data feed on: reads those of one commit.
+
+        Databricks makes the feed of a table with row tracking by itself, from Runtime 18 on.
+        """
+        from pyspark.errors import PySparkException
+
+        try:
+            newest = self.newest(spark, table).version
+            self.changes(spark, table, newest, newest).select("_change_type").limit(1).collect()
+        except PySparkException:
+            return False
+        return True
 
     def table_id(self, spark: SparkSession, table: str) -> str | None:
         """Delta's id of the table, which changes where it is created anew; None if there is no table."""
