@@ -17,6 +17,8 @@ ComputeKind = Literal["default", "serverless", "cluster"]
 _SWITCHES = ("read_as_visitor",)
 _LISTS = ("notify", "viewers", "operators", "readers", "owners")
 _NUMBERS = {"workers": 0, "retries": 0, "timeout_minutes": 1, "backlog_bytes": 0}
+# Earlier environments of serverless compute have a client of Spark 3, whose DataFrames have no `toArrow`.
+_OLDEST_ENVIRONMENT = 4
 _MAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 
@@ -78,6 +80,9 @@ class Deployment:
             if getattr(self, name) < least:
                 msg = f"variable {name!r} is {getattr(self, name)}, expected {least} or more"
                 raise UsageError(msg)
+        version = self.environment_version
+        if version.isdecimal() and int(version) < _OLDEST_ENVIRONMENT:
+            _refuse("environment_version", f"{version} is too old, expected {_OLDEST_ENVIRONMENT} or more")
         if self.mode == "scheduled":
             _refuse("schedule", quartz_problem(self.schedule) if self.schedule else None)
             _refuse("timezone", timezone_problem(self.timezone) if self.timezone else None)
