@@ -28,7 +28,7 @@ from kaspr_delta.storage.spark.frames import collected, frame_of
 from kaspr_delta.storage.spark.look_up import having
 from kaspr_delta.storage.spark.merge import as_stored, merge_statement
 from kaspr_delta.storage.spark.retries import asked_again, retried
-from kaspr_delta.storage.spark.sql_text import creation, listed, with_values
+from kaspr_delta.storage.spark.sql_text import alterations, creation, listed, with_values
 from kaspr_delta.storage.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -160,6 +160,8 @@ class Tables:
     statistics: Statistics = field(default_factory=Statistics, compare=False)
     # Tables that `_is_new` was asked about: they count as filled from then on.
     _filled: set[str] = field(default_factory=set, compare=False, repr=False)
+    # Tables that were created since they were declared last.
+    _created: set[str] = field(default_factory=set, compare=False, repr=False)
     # Names of tables and views that the catalog listed.
     _listed: set[str] = field(default_factory=set, compare=False, repr=False)
 
@@ -184,7 +186,31 @@ class Tables:
         """Create the table, or register one that exists in its folder already."""
         if table not in self._listed:
             # Tasks of a job that start side by side all create the tables that are missing.
-            self._retried(lambda: spark.sql(creation(self.namespace, table, layout.columns, layout.catalog_properties)))
+            self._retried(lambda: spark.sql(creation(self.namespace, table, layout, layout.catalog_properties)))
+            self._created.add(table)
+
+    def was_created(self, table: str) -> bool:
+        """Whether the table was created here, and not declared since."""
+        return table in self._created
+
+    def declare(self, spark: SparkSession, table: str, layout: Layout) -> list[str]:
+        """Give a table the comment, properties, clustering, tags and key of its layout, as far as it has not got them.
+
+        Returns a sentence for each part that the catalog refused.
+        """
+        from pyspark.errors import PySparkException
+
+        refused = []
+        described = None if table in self._created else self.describe(spark, table)
+        for part, statements in alterations(self.namespace, table, layout, described):
+            try:
+                for statement in statements:
+                    self._commit(spark, table, statement)
+            except PySparkException as error:
+                first_line, _, _ = str(error).strip().partition("\n")
+                refused.append(f"'{part}' of '{table}' was refused: {first_line}")
+        self._created.discard(table)
+        return refused
 
     def set_properties(self, spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
         """Set table properties, unless the table has them."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kaspr_delta.storage.layout import CHANGE_FEED, ROW_TRACKING
 
-_FILTER, _MASKS = "Row Filter", "# Column Masks"
+_FILTER, _MASKS, _CONSTRAINTS = "Row Filter", "# Column Masks", "# Constraints"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,12 @@ class Description:
     properties: str = ""
     filters_rows: bool = False
     masked: tuple[str, ...] = ()
+    has_primary_key: bool = False
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[str | None]]) -> Description:
         """The description in the rows of the statement: a label and its text in each."""
-        columns, labels, masked = set[str](), dict[str, str](), list[str]()
+        columns, labels, masked, constraints = set[str](), dict[str, str](), list[str](), list[str]()
         section: str | None = None  # the columns come first, without a heading
         for label, text, *_ in rows:
             if not label or label.startswith("#"):
@@ -38,6 +39,8 @@ class Description:
                 columns.add(label)
             elif section == _MASKS and label in columns:
                 masked.append(label)
+            elif section == _CONSTRAINTS:
+                constraints.append(text or "")
             else:
                 labels.setdefault(label, text or "")
         return cls(
@@ -47,6 +50,7 @@ class Description:
             properties=labels.get("Table Properties", ""),
             filters_rows=_FILTER in labels,
             masked=tuple(masked),
+            has_primary_key=any(text.startswith("PRIMARY KEY") for text in constraints),
         )
 
     def has(self, name: str, value: str) -> bool:
