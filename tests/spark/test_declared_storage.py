@@ -1,14 +1,17 @@
-"""Comments, clustering, properties, tags and keys of tables, as manifests declare them."""
+"""Tables of an application in a catalog: what manifests declare for them, and a schema for internal ones."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kaspr_delta import Application
+from kaspr_delta import Application, UsageError
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.names import INTERNAL_SCHEMA_MARK
+from kaspr_delta.storage.layout import SYSTEM
 from kaspr_delta.storage.spark.description import Description
 from kaspr_delta.storage.tables import Tables
 from tests.manifests import opened
@@ -28,6 +31,11 @@ KasprJoin/priced:
   rightTable: products
   column: product
   storage: {{clusterBy: [key], properties: {{delta.enableRowTracking: true}}}}
+"""
+JOIN = """
+KasprTable/orders: {}
+KasprTable/products: {}
+KasprJoin/priced: {leftTable: orders, rightTable: products, column: product}
 """
 FIRST = {"of_orders": 'It\'s orders, "all" of them', "by": "key", "value": "1", "primary_key": "true", "tags": "{d: s}"}
 
@@ -85,3 +93,37 @@ def test_tables_get_what_is_declared_and_nothing_is_asked_while_it_stays(
     (tmp_path / "volume" / "_declared.json").unlink(missing_ok=True)
     app_with(**quiet, of_orders="Ours", by="timestamp", value="2")
     assert changed.delta.newest(spark, "orders").version <= version + 1  # Delta commits the same clustering again
+
+
+@pytest.fixture
+def internal(spark: SparkSession, catalog: str) -> Iterator[str]:
+    """The schema of internal tables."""
+    schema = f"{catalog.removeprefix('unity://').split('/')[0]}_internal"
+    yield schema
+    spark.sql(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+
+def test_internal_tables_may_have_a_schema_of_their_own(
+    spark: SparkSession, tmp_path: Path, catalog: str, internal: str
+) -> None:
+    place, _, location = catalog.partition("?")
+    warehouse = f"{place}?internal={internal.rpartition('.')[2]}{'&' if location else ''}{location}"
+    app = opened(spark, tmp_path, "shop", JOIN, warehouse)
+    app.table("products").put({"P1": {"n": 1}})
+    app.table("orders").put({"O1": {"product": "P1"}})
+    app.run()
+    app.table("products").put({"P1": {"n": 2}})
+    again = opened(spark, tmp_path, "shop", JOIN, warehouse)
+    again.run()
+    assert again.join("priced").to_dict() == {"O1": {"left": {"product": "P1"}, "right": {"n": 2}}}
+
+    def tables_in(schema: str) -> set[str]:
+        return {row["tableName"] for row in spark.sql(f"SHOW TABLES IN {schema}").collect()}
+
+    shown = {"orders", "products", "priced", "channel__priced_channel", "v_orders", "v_products", "v_priced"}
+    assert tables_in(internal.removesuffix("_internal")) == {*shown, INTERNAL_SCHEMA_MARK}
+    assert tables_in(internal) == {*SYSTEM, "subscriptions__priced"}
+    with pytest.raises(UsageError, match=f"elsewhere, see .*{INTERNAL_SCHEMA_MARK}"):
+        Application.open(warehouse=catalog, spark=spark)
+    app.delete("join", "priced", purge=True)
+    assert tables_in(internal) == set(SYSTEM)

@@ -46,6 +46,11 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
         list[str] | None,
         typer.Option("--grant", metavar="WHO=PRIVILEGES", help="In a catalog: grant these on the schema first."),
     ] = None,
+    grant_internal: Annotated[
+        list[str] | None,
+        # Only jobs of the bundle use it.
+        typer.Option("--grant-internal", hidden=True, help="The same on the schema of internal tables."),
+    ] = None,
 ) -> None:
     """Run joins, agents and made tables until everything is caught up, or, with --continuous, until stopped.
 
@@ -65,11 +70,12 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta run --continuous --every 1s --progress json 2>run.log
     """
     interval("--every", every)  # report a mistake before Spark is started
-    grants = [Grant.of(text) for text in grant or ()]
+    grants, on_internal = ([Grant.of(text) for text in texts or ()] for texts in (grant, grant_internal))
     if progress == "json":
         log_as_json()
     application = target.open(path)
     grant_missing(application.spark, application.delta.namespace, grants)
+    grant_missing(application.spark, application.delta.namespace, on_internal, internal=True)
     _show_versions(application)
     _show_waiting(application)
     if continuous:

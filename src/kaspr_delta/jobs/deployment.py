@@ -29,8 +29,9 @@ class Deployment:
     ``application`` is a folder name in ``bundles/``, ``target`` a target of the bundle. If ``schedule`` or ``timezone``
     is empty, the KasprApp's annotation applies, or else every quarter of an hour, UTC. If ``schema`` is empty, each
     application has the schema that its plan names. If ``location`` is a URI, tables are external ones below it; else
-    the catalog manages them. ``developer`` is the user whose copy this is: the names of its schema, its folder and its
-    App contain it; empty: there is one copy for all.
+    the catalog manages them. Tables that only the engine reads are in a schema whose name has the ``internal_suffix``
+    behind; empty: in that of the results. ``developer`` is the user whose copy this is: the names of its schema, its
+    folder and its App contain it; empty: there is one copy for all.
 
     Jobs run as ``run_as``, or as the identity that deploys. ``readers`` may read the schema, ``owners`` also manage it.
 
@@ -51,6 +52,7 @@ class Deployment:
     catalog: str = "main"
     schema: str = ""
     location: str = ""
+    internal_suffix: str = ""
     developer: str = ""
     compute: ComputeKind = "default"
     spark_version: str = "17.3.x-scala2.13"
@@ -83,6 +85,8 @@ class Deployment:
         version = self.environment_version
         if version.isdecimal() and int(version) < _OLDEST_ENVIRONMENT:
             _refuse("environment_version", f"{version} is too old, expected {_OLDEST_ENVIRONMENT} or more")
+        if not re.fullmatch(r"[a-z0-9_]*", self.internal_suffix):
+            _refuse("internal_suffix", f"{self.internal_suffix!r} is no part of a name: small letters, digits and '_'")
         if self.mode == "scheduled":
             _refuse("schedule", quartz_problem(self.schedule) if self.schedule else None)
             _refuse("timezone", timezone_problem(self.timezone) if self.timezone else None)

@@ -34,13 +34,15 @@ _RETRY_AFTER_MILLIS = 60_000
 class JobBuilder:
     """Makes the jobs of one application for one deployment.
 
-    Every task works on ``warehouse``. Those that come after no other one make the ``grants`` that are missing.
+    Every task works on ``warehouse``. Those that come after no other one make the ``grants`` that are missing,
+    and the ``internal_grants`` on the schema of internal tables.
     """
 
     plan: Plan
     deployment: Deployment
     warehouse: str
     grants: tuple[Grant, ...] = ()
+    internal_grants: tuple[Grant, ...] = ()
 
     def scheduled(self, work: tuple[Work, ...]) -> Job:
         """One job that runs all units of work in the order of the data, then ends."""
@@ -118,17 +120,17 @@ class JobBuilder:
         return task
 
     def _task_of(self, unit: Work, *, endless: bool = False) -> Task:
-        grants = () if unit.after else self.grants
-        return self._task(unit.key, unit.resources, unit.description, endless=endless, grants=grants)
+        grants: dict[str, tuple[Grant, ...]] = {"--grant": self.grants, "--grant-internal": self.internal_grants}
+        options = () if unit.after else (part for name, of in grants.items() for one in of for part in (name, one.text))
+        return self._task(unit.key, unit.resources, unit.description, *options, endless=endless)
 
     def _task(
         self,
         key: str,
         resources: tuple[ResourceRef, ...],
         description: str,
-        *,
+        *options: str,
         endless: bool,
-        grants: tuple[Grant, ...] = (),
     ) -> Task:
         title = " + ".join(map(str, resources))
         parameters = [
@@ -139,7 +141,7 @@ class JobBuilder:
             *(text for resource in resources for text in ("--only", str(resource))),
             "--warehouse",
             self.warehouse,
-            *(text for grant in grants for text in ("--grant", grant.text)),
+            *options,
             *(["--continuous"] if endless else []),
         ]
         return self._compute.task(key, f"{title}: {description}" if description else title, parameters)

@@ -53,14 +53,15 @@ def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment) -> N
     served = bool(deployment.sql_warehouse) and has_web_views(plan)
     # A separate key, because ``bundle run KEY`` refuses a key that two resources have.
     app_key = f"{key}__app"
-    warehouse = Storage.of(plan, deployment).warehouse
+    storage = Storage.of(plan, deployment)
+    warehouse = storage.warehouse
     # They are no resource of the bundle: a deployment would take away the grants that it does not list.
-    grants = (
-        *(Grant(reader.name, READER) for reader in deployment.readers),
+    readers = tuple(Grant(reader.name, READER) for reader in deployment.readers)
+    others = (
         *(Grant(owner.name, OWNER) for owner in deployment.owners),
         *([app_grant(app_key, plan)] if served else []),
     )
-    builder = JobBuilder(plan, deployment, warehouse, grants)
+    builder = JobBuilder(plan, deployment, warehouse, (*readers, *others), others if storage.internal else ())
     if deployment.mode == "continuous":
         for unit in work:
             resources.add_job(f"{key}__{unit.key}", builder.continuous(unit), location=_core_location(unit.location))

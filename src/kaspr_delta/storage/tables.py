@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.types as pt
 
+from kaspr_delta.errors import UsageError
 from kaspr_delta.functions.column_paths import Path
+from kaspr_delta.plan.names import INTERNAL_SCHEMA_MARK
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
-from kaspr_delta.storage.layout import MAPPED, TRACKED, Layout, needs_mapping
+from kaspr_delta.storage.layout import MAPPED, RESOURCES, TRACKED, Layout, needs_mapping
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.spark.description import Description
@@ -28,7 +30,7 @@ from kaspr_delta.storage.spark.frames import collected, frame_of
 from kaspr_delta.storage.spark.look_up import having
 from kaspr_delta.storage.spark.merge import as_stored, merge_statement
 from kaspr_delta.storage.spark.retries import asked_again, retried
-from kaspr_delta.storage.spark.sql_text import alterations, creation, listed, with_values
+from kaspr_delta.storage.spark.sql_text import alterations, creation, listed, literal, with_values
 from kaspr_delta.storage.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -170,17 +172,34 @@ class Tables:
     def create_schema(self, spark: SparkSession) -> None:
         """Create the schema unless it exists, and list its tables: ``create`` leaves these alone.
 
-        A user who may only use the schema needs no right to create one.
+        The same for a schema of internal tables. A user who may only use a schema needs no right to create one. Raises
+        UsageError if the internal tables are in another schema than the namespace says.
         """
-        exists = spark.catalog.databaseExists(self.namespace.schema)
-        for statement in self.namespace.creation(exists=exists):
+        schema, internal = self.namespace.schema, self.namespace.internal
+        there = self._existing_in(spark, schema)
+        if (RESOURCES if internal else INTERNAL_SCHEMA_MARK) in there:
+            where = "beside its results" if internal else f"elsewhere, see {schema}.{INTERNAL_SCHEMA_MARK}"
+            raise UsageError(
+                f"the internal tables of {schema} are {where}, and do not move: name the warehouse as when it was made"
+            )
+        self._listed.clear()
+        self._listed.update(there)
+        if internal is not None:
+            self._listed.update(self._existing_in(spark, internal))
+            if INTERNAL_SCHEMA_MARK not in there:  # before any table: see above
+                mark = f"{schema}.{quoted(INTERNAL_SCHEMA_MARK)}"
+                spark.sql(f"CREATE VIEW IF NOT EXISTS {mark} AS SELECT {literal(internal)} AS schema")
+
+    def _existing_in(self, spark: SparkSession, schema: str) -> set[str]:
+        """The tables and views of a schema, which is created unless it exists."""
+        exists = spark.catalog.databaseExists(schema)
+        for statement in self.namespace.creation(schema, exists=exists):
             spark.sql(statement)
         if not exists:
-            return
+            return set()
         # One listing: a statement for each table and view takes ten times as long.
-        found = asked_again(lambda: spark.sql(f"SHOW TABLES IN {self.namespace.schema}").collect())
-        self._listed.clear()
-        self._listed.update(row["tableName"] for row in found if not row["isTemporary"])
+        found = asked_again(lambda: spark.sql(f"SHOW TABLES IN {schema}").collect())
+        return {row["tableName"] for row in found if not row["isTemporary"]}
 
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
         """Create the table, or register one that exists in its folder already."""
