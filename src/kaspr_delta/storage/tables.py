@@ -164,6 +164,9 @@ class Tables:
     _filled: set[str] = field(default_factory=set, compare=False, repr=False)
     # Tables that were created since they were declared last.
     _created: set[str] = field(default_factory=set, compare=False, repr=False)
+    # Tables that were described, and the policies that apply to some.
+    _described: set[str] = field(default_factory=set, compare=False, repr=False)
+    _policies: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
     # Names of tables and views that the catalog listed.
     _listed: set[str] = field(default_factory=set, compare=False, repr=False)
 
@@ -297,28 +300,34 @@ class Tables:
         """The description of the table, or of a view; None if there is neither."""
         from pyspark.errors import AnalysisException
 
+        # Of a table that is missing classic Spark writes a page to standard error. One that was there is not asked for.
+        if table not in self._described and not self.exists(spark, table):
+            return None
         try:
             rows = spark.sql(f"DESCRIBE TABLE EXTENDED {self.namespace.identifier(table)}").collect()
         except AnalysisException:
             if self.exists(spark, table):
                 raise
             return None
+        self._described.add(table)
         return Description.of(rows)
 
     def policies(self, spark: SparkSession, table: str) -> tuple[str, ...]:
         """The names of attribute policies of Databricks that apply to a table, also those of its schema and catalog.
 
-        None elsewhere, and where they may not be seen.
+        None elsewhere, and where they may not be seen. A process asks once for each table.
         """
         from pyspark.errors import PySparkException
 
         if not self.namespace.on_databricks or "/" in table:
             return ()
-        try:
-            found = spark.sql(f"SHOW EFFECTIVE POLICIES ON TABLE {self.namespace.identifier(table)}").collect()
-        except PySparkException:  # no Databricks, or an older runtime
-            return ()
-        return tuple(str(row[0]) for row in found)
+        if table not in self._policies:
+            statement = f"SHOW EFFECTIVE POLICIES ON TABLE {self.namespace.identifier(table)}"
+            try:
+                self._policies[table] = tuple(str(row[0]) for row in spark.sql(statement).collect())
+            except PySparkException:  # no Databricks, or an older runtime
+                self._policies[table] = ()
+        return self._policies[table]
 
     def reads_changes(self, spark: SparkSession, table: str) -> bool:
         """Whether changes can be read though no property turns the change data feed on: reads those of one commit.

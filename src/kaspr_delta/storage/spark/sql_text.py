@@ -87,6 +87,8 @@ def alterations(
             yield "properties", [f"{alter} SET TBLPROPERTIES ({listed(missing)})"]
         if storage.cluster_by:
             yield "clusterBy", [f"{alter} {_clustered(storage.cluster_by)}"]
+    if not namespace.on_databricks:  # a folder has nothing of the rest
+        return
     if storage.clusters_itself:
         yield "clusterBy", [f"{alter} CLUSTER BY AUTO"]
     if storage.tags:

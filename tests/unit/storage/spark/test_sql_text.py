@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.storage.layout import Layout
-from kaspr_delta.storage.namespace import UnityNamespace
+from kaspr_delta.storage.namespace import LocalNamespace, UnityNamespace
 from kaspr_delta.storage.spark.description import Description
 from kaspr_delta.storage.spark.sql_text import alterations, creation, literal
 
@@ -47,6 +48,11 @@ def test_databricks_may_choose_the_clustering() -> None:
     for described in (None, Description()):
         found = dict(altered(described, cluster_by=(), clusters_itself=True, comment="", properties=()))
         assert found["clusterBy"] == [f"{ALTER} CLUSTER BY AUTO"]
+
+
+def test_in_a_folder_nothing_is_tried_that_only_databricks_has() -> None:
+    layout = replace(LAYOUT, storage=replace(STORAGE, clusters_itself=True, primary_key=True))
+    assert list(alterations(LocalNamespace(Path("wh"), "shop", "shop"), "t", layout, None)) == []
 
 
 def test_a_primary_key_is_of_columns_without_nulls_and_is_made_once() -> None:
