@@ -19,6 +19,8 @@ from tests.manifests import opened
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow  # statements and decisions have tests without Spark
+
 MANIFESTS = """
 KasprTable/orders:
   description: {of_orders}
