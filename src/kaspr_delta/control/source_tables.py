@@ -80,7 +80,9 @@ def refusal(
 
     ``reads_changes`` tries to read changes. It is asked where no property tells whether that is possible.
     """
-    if described.kind in _WITHOUT_FEED:
+    # Delta tables of a federated metastore are called foreign too.
+    as_delta = described.kind == "FOREIGN" and described.provider in {"delta", "deltasharing"}
+    if described.kind in _WITHOUT_FEED and not as_delta:
         return f"'{table}' is {_WITHOUT_FEED[described.kind]}"
     hidden = [
         *(["a row filter"] if described.filters_rows else []),

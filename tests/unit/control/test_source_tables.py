@@ -27,6 +27,12 @@ def test_a_table_with_a_change_feed_can_be_read_without_a_further_statement(kind
     assert decided(Description(kind, "delta", properties=FEED)) is None
 
 
+def test_a_delta_table_of_a_federated_metastore_is_one_like_others() -> None:
+    assert decided(Description("FOREIGN", "delta", properties=FEED)) is None
+    assert "has to run ALTER TABLE" in (decided(Description("FOREIGN", "delta")) or "")
+    assert decided(Description("FOREIGN", "deltasharing"), changes=True) is None
+
+
 def test_row_tracking_alone_is_enough_where_changes_can_be_read() -> None:
     table = Description("MANAGED", "delta", properties=TRACKED)
     assert decided(table, changes=True) is None
