@@ -87,7 +87,7 @@ class JoinSpec(ResourceSpec):
         if self.select is None:
             return ["key", "timestamp"]
         with contextlib.suppress(ValueError):  # reported as the schema's
-            return ["key", *(column.name for column in self.select.declared), *(self.select.columns or ())]
+            return ["key", *(self.select.columns or (column.name for column in self.select.declared))]
         return []
 
     @property
