@@ -46,6 +46,7 @@ _GUIDES = (
     "typed-tables.md",
     "web-views.md",
     "databricks.md",
+    "sharing.md",
     "guarantees.md",
     "cost.md",
     "cost-of-a-batch.md",

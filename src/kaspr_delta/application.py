@@ -33,7 +33,7 @@ from kaspr_delta.plan.definition.waiting import in_words, without_waiting
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.runtime.applying import only_plan, session_tables, updated
 from kaspr_delta.runtime.report import RunReport, Status
-from kaspr_delta.runtime.resources import create_tables, create_views, remove_data
+from kaspr_delta.runtime.resources import create_tables, create_views, declare_storage, remove_data
 from kaspr_delta.runtime.run_events import Listener, Waits, ignore_event
 from kaspr_delta.runtime.runner import Runner
 from kaspr_delta.runtime.session import databricks_session
@@ -359,6 +359,7 @@ class Application:
             self.delta.create_schema(self.spark)  # lists its tables: another process may have dropped some
             # Also registers existing tables: ``follow`` reads their columns.
             plan = self._typed.follow(without_waiting(known, create_tables(self.spark, self.delta, known)))
+            plan = declare_storage(self.spark, self.delta, plan)
             self.plan = without_waiting(plan, create_views(self.spark, self.delta, plan))
             self._looked = known
 

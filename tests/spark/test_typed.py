@@ -201,6 +201,7 @@ def test_resources_wait_with_a_remedy_if_a_source_table_cannot_be_read(spark: Sp
     assert ResourceRef("join", "orders-places") not in waiting
     others.make(feed=False)
     statement = f"ALTER TABLE {others.table} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+    spark.sql(f"ALTER TABLE {others.table} SET TBLPROPERTIES (delta.enableRowTracking = true)")  # not enough here
     assert statement in dict(opened(spark, tmp_path).plan.waiting)[there]
     spark.sql(statement)
     app = opened(spark, tmp_path)

@@ -95,8 +95,8 @@ def purge(
 
     bundle = BundleCli.of(application, target, profile, var)
     client = Workspace.connect(profile).client
-    for storage in _storages(bundle, target):
-        schema = storage.full_name
+    found = [(storage, schema) for storage in _storages(bundle, target) for schema in storage.full_names]
+    for storage, schema in found:
         deployed = DeployedSchema(client, schema)
         made_by = deployed.made_by()
         if made_by is None:

@@ -83,6 +83,11 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
             "--until-changed", metavar="FILE", help="Also stop when this file changes.", rich_help_panel=_IN_JOBS
         ),
     ] = None,
+    grant_internal: Annotated[
+        list[str] | None,
+        # Only jobs of the bundle use it.
+        typer.Option("--grant-internal", hidden=True, help="The same on the schema of internal tables."),
+    ] = None,
 ) -> None:
     """Run joins, agents and made tables until everything is caught up, or, with --continuous, until stopped.
 
@@ -103,11 +108,12 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
     """
     interval("--every", every)  # report a mistake before Spark is started
     longest = timedelta(milliseconds=interval("--grace", grace)) if waiting == "fail" else None
-    grants = [Grant.of(text) for text in grant or ()]
+    grants, on_internal = ([Grant.of(text) for text in texts or ()] for texts in (grant, grant_internal))
     if progress == "json":
         log_as_json()
     application = target.open(path, origin)
     grant_missing(application.spark, application.delta.namespace, grants)
+    grant_missing(application.spark, application.delta.namespace, on_internal, internal=True)
     _show_versions(application)
     _show_waiting(application)
     if continuous:

@@ -23,6 +23,7 @@ from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.native.delta_rs import DeltaRs, is_refused
 from kaspr_delta.storage.native.readable import read_errors, reason_of
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.spark.description import Description
 from kaspr_delta.storage.system_tables import SystemTables
 
 ColumnsOf: TypeAlias = Callable[[str], "tuple[Column, ...] | str | None"]
@@ -55,6 +56,69 @@ def does_not_tell(table: str, namespace: Namespace) -> str:
     """The message that a table's change feed is off, with the statement by which its owner turns it on."""
     statement = _TURN_ON.format(namespace.identifier(table))
     return f"the change data feed of '{table}' is off: its owner has to run {statement}"
+
+
+_WITHOUT_FEED = {
+    "VIEW": "a view, which has no change data feed: name the table that it reads",
+    "METRIC_VIEW": "a metric view, which has no change data feed: name the table that it reads",
+    "MATERIALIZED_VIEW": "a materialized view, which has neither a change data feed nor earlier versions: name the"
+    " tables that it is made from, or let its pipeline fill a streaming table",
+    "FOREIGN": "a foreign table, which has no change data feed: copy it into a Delta table, and name that",
+}
+_FORMATS = {
+    "iceberg": "is an Iceberg table whose changes cannot be read: it needs version 3 of the format and Databricks"
+    " Runtime 18 or newer",
+    "deltasharing": "is a shared table whose changes cannot be read: its provider has to turn its change data feed on"
+    " (delta.enableChangeDataFeed = true) and to share it WITH HISTORY",
+}
+
+
+def refusal(
+    table: str, described: Description, namespace: Namespace, *, reads_changes: Callable[[], bool]
+) -> str | None:
+    """Why resources cannot read a table of others, by the description in its catalog; None if they can.
+
+    ``reads_changes`` tries to read changes. It is asked where no property tells whether that is possible.
+    """
+    # Delta tables of a federated metastore are called foreign too.
+    as_delta = described.kind == "FOREIGN" and described.provider in {"delta", "deltasharing"}
+    if described.kind in _WITHOUT_FEED and not as_delta:
+        return f"'{table}' is {_WITHOUT_FEED[described.kind]}"
+    hidden = [
+        *(["a row filter"] if described.filters_rows else []),
+        *(f"a mask on '{one}'" for one in described.masked),
+    ]
+    if hidden:
+        return (
+            f"'{table}' has {' and '.join(hidden)}, and Databricks reads no earlier version of such a table: its owner"
+            " has to take that off the table, and may put it into a view for those who have to see less"
+        )
+    given = described.has_change_feed and described.provider not in _FORMATS
+    undecided = described.tracks_rows or described.provider in _FORMATS
+    return None if given or (undecided and reads_changes()) else _feed_is_off(table, described, namespace)
+
+
+def _feed_is_off(table: str, described: Description, namespace: Namespace) -> str:
+    """The message that changes of a table cannot be read, with the remedy."""
+    if described.provider in _FORMATS:
+        return f"'{table}' {_FORMATS[described.provider]}"
+    if described.provider not in {"", "delta"}:
+        return f"'{table}' is a table of {described.provider}, which has no change data feed: make it a Delta table"
+    if described.kind == "STREAMING_TABLE":
+        return (
+            f"the change data feed of '{table}' is off: the pipeline that fills it has to set the table property"
+            f" {CHANGE_FEED} = true"
+        )
+    return does_not_tell(table, namespace)
+
+
+def policy_notice(table: str, policies: Iterable[str]) -> str:
+    """A sentence for people about the attribute policies that apply to a table."""
+    names = ", ".join(policies)
+    return (
+        f"attribute policies apply to '{table}' ({names}): resources see its rows as the identity that runs them may."
+        " Exempt that identity (EXCEPT) in a policy that hides rows or masks columns from it"
+    )
 
 
 def known(table: TablePlan, columns_of: ColumnsOf) -> TablePlan | str:

@@ -76,7 +76,7 @@ def dashboard(application: str, deployment: Deployment, storage: Storage) -> Das
         display_name=f"{application} ({deployment.target})",
         warehouse_id=deployment.sql_warehouse,
         dataset_catalog=storage.catalog,
-        dataset_schema=storage.schema,
+        dataset_schema=storage.of_internal,
         serialized_dashboard=json.dumps(content),
         embed_credentials=False,
     )

@@ -34,6 +34,8 @@ _SWITCHES = ("read_as_visitor", "spot")
 _LISTS = ("notify", "webhooks", "viewers", "operators", "readers", "owners")
 _PLAIN_LISTS = ("notify", "webhooks")
 _NUMBERS = {"workers": 0, "retries": 0, "timeout_minutes": 1, "backlog_bytes": 0}
+# Earlier environments of serverless compute have a client of Spark 3, whose DataFrames have no `toArrow`.
+_OLDEST_ENVIRONMENT = 4
 _MAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 
@@ -44,8 +46,9 @@ class Deployment:
     ``application`` is a folder name in ``bundles/``, ``target`` a target of the bundle. If ``schedule`` or ``timezone``
     is empty, the KasprApp's annotation applies, or else every quarter of an hour, UTC. If ``schema`` is empty, each
     application has the schema that its plan names. If ``location`` is a URI, tables are external ones below it; else
-    the catalog manages them. ``developer`` is the user whose copy this is: the names of its schema, its folder and its
-    App contain it; empty: there is one copy for all.
+    the catalog manages them. Tables that only the engine reads are in a schema whose name has the ``internal_suffix``
+    behind; empty: in that of the results. ``developer`` is the user whose copy this is: the names of its schema, its
+    folder and its App contain it; empty: there is one copy for all.
 
     Jobs run as ``run_as``, or as the identity that deploys. ``readers`` may read the schema, ``owners`` also manage it.
 
@@ -80,6 +83,7 @@ class Deployment:
     catalog: str = "main"
     schema: str = ""
     location: str = ""
+    internal_suffix: str = ""
     developer: str = ""
     compute: ComputeKind = "default"
     environment_version: str = "4"
@@ -129,6 +133,11 @@ class Deployment:
         self._check_combinations()
 
     def _check_combinations(self) -> None:
+        version = self.environment_version
+        if version.isdecimal() and int(version) < _OLDEST_ENVIRONMENT:
+            _refuse("environment_version", f"{version} is too old, expected {_OLDEST_ENVIRONMENT} or more")
+        if not re.fullmatch(r"[a-z0-9_]*", self.internal_suffix):
+            _refuse("internal_suffix", f"{self.internal_suffix!r} is no part of a name: small letters, digits and '_'")
         if self.instance_pool_id and (self.node_type or self.spot):
             _refuse("instance_pool_id", "a pool has nodes of its own: leave out 'node_type' and 'spot'")
         _refuse("node_type", self.cloud.node_problem(self.node_type) if self.node_type else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from databricks.bundles.core import Variable
@@ -45,8 +46,8 @@ class JobBuilder:
     """Makes the jobs of one application for one deployment.
 
     Every task works on the ``storage``. Those that come after no other one apply the manifests, and make the ``grants``
-    that are missing. Jobs have the ``revision`` of the manifests as a tag: so a deployment of other manifests changes
-    them, and restarts those that never end.
+    that are missing, and the ``internal_grants`` on the schema of internal tables. Jobs have the ``revision`` of the
+    manifests as a tag: so a deployment of other manifests changes them, and restarts those that never end.
     """
 
     plan: Plan
@@ -54,6 +55,7 @@ class JobBuilder:
     storage: Storage
     revision: str
     grants: tuple[Grant, ...] = ()
+    internal_grants: tuple[Grant, ...] = ()
 
     def scheduled(self, work: tuple[Work, ...]) -> Job:
         """One job that runs all units of work in the order of the data, then ends."""
@@ -181,7 +183,12 @@ class JobBuilder:
             *(text for resource in resources for text in ("--only", str(resource))),
             "--warehouse",
             self.storage.warehouse,
-            *(text for grant in (self.grants if first else ()) for text in ("--grant", grant.text)),
+            *(self._granting() if first else ()),
             *(["--continuous", "--every", wanted.every, "--until-changed", _DEPLOYED] if endless else ending),
         ]
         return self._compute.task(key, f"{title}: {description}" if description else title, parameters)
+
+    def _granting(self) -> Iterator[str]:
+        for option, grants in (("--grant", self.grants), ("--grant-internal", self.internal_grants)):
+            for grant in grants:
+                yield from (option, grant.text)

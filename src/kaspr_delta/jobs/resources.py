@@ -67,12 +67,12 @@ def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment, revi
     # A separate key, because ``bundle run KEY`` refuses a key that two resources have.
     app_key = f"{key}__app"
     # They are no resource of the bundle: a deployment would take away the grants that it does not list.
-    grants = (
-        *(Grant(reader.name, READER) for reader in deployment.readers),
+    readers = tuple(Grant(reader.name, READER) for reader in deployment.readers)
+    others = (
         *(Grant(owner.name, OWNER) for owner in deployment.owners),
         *([app_grant(app_key, plan)] if served else []),
     )
-    builder = JobBuilder(plan, deployment, storage, revision, grants)
+    builder = JobBuilder(plan, deployment, storage, revision, (*readers, *others), others if storage.internal else ())
     for name, job, location in _jobs(builder, key, work, layout):
         resources.add_job(name, job, location=_core_location(location))
     if deployment.mode == "scheduled":

@@ -18,12 +18,16 @@ VOLUME = "kaspr_checkpoints"
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The schema of an application in one target, and the folder of its external tables, if it has any."""
+    """The schema of an application in one target; if they are set, that of its internal tables, and a folder.
+
+    The folder, ``location``, is that of external tables.
+    """
 
     application: str
     catalog: str
     schema: str
     location: str = ""
+    internal: str = ""
 
     @classmethod
     def of(cls, plan: Plan, deployment: Deployment) -> Storage:
@@ -32,7 +36,8 @@ class Storage:
         if deployment.developer:
             schema = f"dev_{delta_name(deployment.developer)}_{schema}"
         folder = f"{deployment.location.rstrip('/')}/{deployment.catalog}/{schema}/{delta_name(plan.application)}"
-        return cls(plan.application, deployment.catalog, schema, folder if deployment.location else "")
+        internal = f"{schema}{deployment.internal_suffix}" if deployment.internal_suffix else ""
+        return cls(plan.application, deployment.catalog, schema, folder if deployment.location else "", internal)
 
     @property
     def full_name(self) -> str:
@@ -40,7 +45,18 @@ class Storage:
         return f"{self.catalog}.{self.schema}"
 
     @property
+    def full_names(self) -> tuple[str, ...]:
+        """All its schemas."""
+        return tuple(dict.fromkeys((self.full_name, f"{self.catalog}.{self.of_internal}")))
+
+    @property
+    def of_internal(self) -> str:
+        """The schema of its internal tables."""
+        return self.internal or self.schema
+
+    @property
     def warehouse(self) -> str:
         """The storage in the form in which commands take a warehouse."""
-        location = f"?location={self.location}" if self.location else ""
-        return f"unity://{self.full_name}/{VOLUME}{location}"
+        given = {"internal": self.internal, "location": self.location}
+        settings = "&".join(f"{name}={value}" for name, value in given.items() if value)
+        return f"unity://{self.full_name}/{VOLUME}{'?' if settings else ''}{settings}"

@@ -15,6 +15,23 @@ def delta_name(name: str) -> str:
     return re.sub(r"[^a-z0-9_]", "_", name.lower())
 
 
+INTERNAL_SCHEMA_MARK = "_kaspr_internal_schema"
+"""The view beside results that names the schema of the internal tables, where that is another one."""
+
+_INTERNAL = re.compile(
+    "_kaspr_|(aggregation|buffer|contributions|export|group_times|index|ingest|log|subscriptions|task|waiting|windows)__"
+)
+
+
+def is_internal(table: str) -> bool:
+    """Whether a table is nobody's but the engine's: state, a log that is no channel, or one of the system's own.
+
+    >>> is_internal("log__prices"), is_internal("channel__priced"), is_internal("orders")
+    (True, False, False)
+    """
+    return _INTERNAL.match(table) is not None and table != INTERNAL_SCHEMA_MARK
+
+
 def _beginning_with(prefix: str) -> Callable[[str], str]:
     return lambda name: f"{prefix}{delta_name(name)}"
 

@@ -38,10 +38,12 @@ from kaspr_delta.plan.definition.joins import (
     TableTableJoinPlan,
 )
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.plan.names import value_view
 from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage import layout as layouts
+from kaspr_delta.storage.declared import Declared
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import Tables
 
@@ -73,7 +75,8 @@ def _followable(layout: layouts.Layout, plan: Plan) -> layouts.Layout:
 def _kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, layouts.Layout]]:
     if ref.kind == "table" and (table := plan.table(ref.name)):
         for name in () if table.is_foreign else dict.fromkeys((table.delta_name, table.state)):
-            yield name, layouts.table_layout(table)
+            shown = name == table.delta_name
+            yield name, layouts.table_layout(table if shown else replace(table, storage=StoragePlan()))
         if aggregation := plan.aggregation(ref.name):
             yield aggregation.log, layouts.AGGREGATION
             if isinstance(aggregation.origin, str):
@@ -96,18 +99,19 @@ def _tables_of_join(join: JoinPlan, left: Type | None, right: Type | None) -> It
             selects = join.select is not None and join.select.function is not None
             yield join.log, replace(channel, columns=f"{channel.columns}, {SELECTED} STRING") if selects else channel
             selected = join.select.columns(left, right) if join.select else ()
-            yield join.result, layouts.selected_layout(selected) if selected else layouts.result_layout(left, right)
+            result = layouts.selected_layout(selected) if selected else layouts.result_layout(left, right)
+            yield join.result, replace(result, storage=join.storage, key=("key",))
             if isinstance(join, ForeignKeyJoinPlan):
                 yield join.subscriptions, layouts.SUBSCRIPTIONS
         case StreamTableJoinPlan():
-            yield join.log, layouts.STREAM_CHANNEL
+            yield join.log, replace(layouts.STREAM_CHANNEL, storage=join.storage)
             if join.pending is not None:
                 yield join.waiting, layouts.WAITING
         case RightForeignKeyJoinPlan():
-            yield join.log, layouts.STREAM_CHANNEL
+            yield join.log, replace(layouts.STREAM_CHANNEL, storage=join.storage)
             yield join.index, layouts.INDEX
         case StreamStreamJoinPlan():
-            yield join.log, layouts.STREAM_CHANNEL
+            yield join.log, replace(layouts.STREAM_CHANNEL, storage=join.storage)
             yield join.buffer, layouts.BUFFER
 
 
@@ -154,6 +158,32 @@ def create_tables(spark: SparkSession, delta: Tables, plan: Plan) -> dict[Resour
             with made_to_wait(waiting, ref):
                 delta.set_properties(spark, table, layout.retention)
     return waiting
+
+
+def declare_storage(spark: SparkSession, delta: Tables, plan: Plan) -> Plan:
+    """Give the tables of a plan what manifests declare for them. The plan says what the catalog refused.
+
+    Nothing is asked of a catalog about a table that has got its declaration before. One with a refused part is tried
+    again each time. A part that is no longer declared stays.
+    """
+    declared = [one for one in tables_of(plan) if one[-1].storage.fingerprint]
+    if not declared:
+        return plan
+    notices: list[str] = []
+    record = Declared(delta.namespace.checkpoints)
+    before = record.read()
+    after = dict(before)
+    for ref, table, layout in declared:
+        wanted = layout.storage.fingerprint
+        if before.get(table) != wanted or delta.was_created(table):
+            errors: dict[ResourceRef, str] = {}
+            with made_to_wait(errors, ref):  # it runs all the same
+                notices += (refused := delta.declare(spark, table, layout))
+                after[table] = "" if refused else wanted
+            notices += (f"the storage of {ref} could not be declared: {error}" for error in errors.values())
+    if after != before:
+        record.write(after)
+    return replace(plan, notices=(*plan.notices, *notices))
 
 
 def create_views(spark: SparkSession, delta: Tables, plan: Plan) -> dict[ResourceRef, str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kaspr_delta.control.source_tables import columns_in_folder, does_not_tell, is_missing, looked_up
+from kaspr_delta.control.source_tables import columns_in_folder, is_missing, looked_up, policy_notice, refusal
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan, SelectPlan, StoredTypes, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
@@ -37,21 +37,24 @@ class TypedTables:
     def known(self, plan: Plan) -> Plan:
         """The plan with the columns of tables that others write, without the resources that have to wait."""
         waiting: dict[ResourceRef, str] = {}
+        notices: list[str] = []
 
-        def columns_of_source(table: str) -> tuple[Column, ...] | str | None:
+        def columns_of(table: str) -> tuple[Column, ...] | str | None:
             ref, unread, found = ResourceRef("table", table), dict[ResourceRef, str](), None
             with made_to_wait(unread, ref):
-                found = self._columns_of(table)
+                found = self.columns_of_source(table)
+                if isinstance(found, tuple) and (policies := self.delta.policies(self.spark, table)):
+                    notices.append(policy_notice(table, policies))
             return unread.get(ref, found)
 
-        plan = without_waiting(*looked_up(plan, columns_of_source))
+        plan = without_waiting(*looked_up(plan, columns_of))
         joins = []
         for join in plan.joins:
             with made_to_wait(waiting, join.ref):
                 if isinstance(join, TableTableJoinPlan):
                     join = replace(join, stored=self.stored_types(join))  # noqa: PLW2901
             joins.append(join)
-        return without_waiting(replace(plan, joins=tuple(joins)), waiting)
+        return without_waiting(replace(plan, joins=tuple(joins), notices=tuple(notices)), waiting)
 
     def follow(self, plan: Plan) -> Plan:
         """Add new columns to the stored tables. A resource whose columns were removed or changed otherwise waits."""
@@ -76,35 +79,29 @@ class TypedTables:
                     f"{'; '.join(dict.fromkeys(reasons))}: change it back, or make the {kind} anew with"
                     f" `kaspr-delta delete {kind} {resource.name} --purge`"
                 )
-        return replace(without_waiting(plan, waiting), notices=tuple(notices))
+        return replace(without_waiting(plan, waiting), notices=(*plan.notices, *notices))
 
-    def _columns_of(self, table: str) -> tuple[Column, ...] | str | None:
+    def columns_of_source(self, table: str) -> tuple[Column, ...] | str | None:
         """Implements ColumnsOf: by delta-rs in a folder of this machine if it can, else by Spark."""
         local = folder_tables(self.delta.namespace)
         found = None if local is None else columns_in_folder(local, table)
         if found is not None:
             return found
-        if not self._is_there(table):
+        described = self.delta.describe(self.spark, table)
+        if described is None:
             return is_missing(table)
-        if not self.delta.has_change_feed(self.spark, table):
-            return does_not_tell(table, self.delta.namespace)
-        return self.delta.columns(self.spark, table)
+        refused = refusal(
+            table, described, self.delta.namespace, reads_changes=lambda: self.delta.reads_changes(self.spark, table)
+        )
+        return refused or self.delta.columns(self.spark, table)
 
     def stored_types(self, join: TableTableJoinPlan) -> StoredTypes:
         """The types of left and right in a join's channel; None: text, or there is no channel."""
-        if not self._is_there(join.log):
+        if not self.delta.exists(self.spark, join.log):
             return None, None
         types = {column.name: column.type for column in self.delta.columns(self.spark, join.log)}
         left, right = (types[side] if types[side].name == "STRUCT" else None for side in ("left", "right"))
         return left, right
-
-    def _is_there(self, table: str) -> bool:
-        from pyspark.errors import AnalysisException
-
-        try:
-            return self.delta.exists(self.spark, table)
-        except AnalysisException:  # its schema does not exist
-            return False
 
     def _stored(self, plan: Plan, resource: TablePlan | TableTableJoinPlan) -> Iterator[tuple[str, tuple[Column, ...]]]:
         """The existing tables of a resource, with the columns that they should have.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -12,6 +14,7 @@ from kaspr_delta.spec.durations import Duration, PositiveDuration
 from kaspr_delta.spec.join_rules import join_problems
 from kaspr_delta.spec.resource import Code, Resource, ResourceSpec
 from kaspr_delta.spec.select import Select
+from kaspr_delta.spec.storage import TableStorage
 from kaspr_delta.spec.streams import StreamSide
 
 Shape = Literal["foreign-key", "same-key", "stream-table", "right-foreign-key", "stream-stream"]
@@ -62,11 +65,30 @@ class JoinSpec(ResourceSpec):
         default="inner", description="rows with both sides, all left rows, or all rows of both sides"
     )
     select: Select | None = optional("the columns of the result table; else both rows")
+    storage: TableStorage | None = optional(
+        "properties and tags of the Delta table of its result, or of its channel where that is the result; of a table"
+        " also clustering and primary key"
+    )
     output_channel: Text | None = optional("the name of its channel; else NAME-channel")
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
         yield from join_problems(written)
+
+    def problems(self) -> Iterator[Problem]:
+        if self.storage is not None:
+            of_table = self.storage.problems_of_table(self._bounded)
+            for problem in of_table if self.has_result else self.storage.problems_of_channel():
+                yield replace(problem, at=("storage", *problem.at))
+
+    @property
+    def _bounded(self) -> list[str]:
+        """The columns by which rows of its result can be clustered; of columns of unknown type it is not known."""
+        if self.select is None:
+            return ["key", "timestamp"]
+        with contextlib.suppress(ValueError):  # reported as the schema's
+            return ["key", *(self.select.columns or (column.name for column in self.select.declared))]
+        return []
 
     @property
     def shape(self) -> Shape:

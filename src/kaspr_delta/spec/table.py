@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -16,12 +17,15 @@ from kaspr_delta.spec.column_types import column_problems, key_problems
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.durations import Duration, PositiveDuration, milliseconds
 from kaspr_delta.spec.resource import Code, Resource, ResourceSpec, TableSerializer
+from kaspr_delta.spec.storage import TableStorage
 from kaspr_delta.spec.streams import Origin
 from kaspr_delta.spec.topics import config_problems
 
 # Fields of a table that holds keys and JSON values.
 _OF_OTHERS = ("keySerializer", "valueSerializer", "window", "from")
-_OF_WRITTEN = ("schema", "key", "extraTopicConfigs", "partitions")
+_OF_WRITTEN = ("schema", "key", "extraTopicConfigs", "partitions", "storage")
+# Types of columns without the least and the greatest value of a file, by which rows are clustered.
+_WITHOUT_BOUNDS = {"ARRAY", "BINARY", "BOOLEAN", "MAP", "STRUCT"}
 _SCHEMA_HINT = "for example `schema: order_id STRING, price DECIMAL(10, 2)` and `key: order_id`"
 
 
@@ -176,6 +180,7 @@ class TableSpec(ResourceSpec):
         "of a table with a schema: the column, or the columns, that tell rows apart"
     )
     source: TableSource | None = optional("the Delta table of others that it stands for")
+    storage: TableStorage | None = optional("clustering, properties, tags and primary key of its Delta table")
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
@@ -188,9 +193,21 @@ class TableSpec(ResourceSpec):
         key = self.source.key if self.source else self.key or ()
         return (key,) if isinstance(key, str) else tuple(key)
 
+    @property
+    def _bounded(self) -> list[str]:
+        """The columns by which its rows can be clustered."""
+        if self.columns is None:
+            key = [] if self.key_serializer == "raw" else ["key"]
+            return [*key, "timestamp", *(("window_start", "window_end") if self.window else ())]
+        with contextlib.suppress(ValueError):  # reported as the schema's
+            return [one.name for one in columns_of(self.columns) if one.type.name not in _WITHOUT_BOUNDS]
+        return []
+
     def problems(self) -> Iterator[Problem]:
         if not self.source:
             yield from schema_problems(self.columns, self.key_columns)
+        for problem in self.storage.problems_of_table(self._bounded) if self.storage else ():
+            yield replace(problem, at=("storage", *problem.at))
         for problem in config_problems(self.extra_topic_configs):
             yield replace(problem, at=("extraTopicConfigs", *problem.at))
 

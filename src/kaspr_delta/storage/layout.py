@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kaspr_delta.plan.definition.resources import TablePlan
+from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.serde.table_text import column_type
 from kaspr_delta.spec.ddl import Column, Type, columns_of, names_in
 
@@ -28,6 +29,7 @@ UNCOMPARED = ("timestamp", WRITTEN_AT)
 PAIR = "_pair"
 
 CHANGE_FEED = "delta.enableChangeDataFeed"
+ROW_TRACKING = "delta.enableRowTracking"
 
 PROGRESS = "_kaspr_progress"
 DEAD_LETTERS = "_kaspr_dead_letters"
@@ -79,11 +81,15 @@ class Layout:
     only_appended: bool = False
     # Milliseconds that the change feed reaches back at least, also after OPTIMIZE and VACUUM.
     feed_retention: int | None = None
+    # The comment of the table, and what its manifest declares for it.
+    storage: StoragePlan = field(default_factory=StoragePlan)
+    # The columns of its primary key, if it is declared to have one.
+    key: tuple[str, ...] = ()
 
     @property
     def properties(self) -> dict[str, str]:
         """Delta table properties. Only a table whose names need it has column mapping: delta-rs cannot write one."""
-        properties = {"delta.checkpointInterval": str(CHECKPOINT_INTERVAL)}
+        properties = {**dict(self.storage.properties), "delta.checkpointInterval": str(CHECKPOINT_INTERVAL)}
         if needs_mapping(columns_of(self.columns)):
             properties |= MAPPED
         if self.change_feed:
@@ -101,7 +107,7 @@ class Layout:
     @property
     def catalog_properties(self) -> dict[str, str]:
         """The same for a table of a catalog: an append-only one has row tracking there."""
-        tracking = {"delta.enableRowTracking": "true", TRACKED: "true"}
+        tracking = {ROW_TRACKING: "true", TRACKED: "true"}
         return self.properties | (tracking if self.only_appended else {})
 
     @property
@@ -279,10 +285,19 @@ def table_layout(plan: TablePlan) -> Layout:
     """The layout of a KasprTable. In one with windows, `stream` is the input partition that wrote the row last."""
     if plan.typed is not None:
         columns = f"{', '.join(map(str, plan.typed.columns))}, {WRITTEN_AT} TIMESTAMP"
-        return Layout(columns, change_feed=True, feed_retention=plan.feed_retention)
+        return Layout(
+            columns, change_feed=True, feed_retention=plan.feed_retention, storage=plan.storage, key=plan.typed.key
+        )
     key, value = column_type(plan.serializers.key), column_type(plan.serializers.value)
     windows = ", window_start TIMESTAMP, window_end TIMESTAMP, stream STRING" if plan.window else ""
     columns = f"key {key}, value {value}, timestamp TIMESTAMP{windows}"
     # Delta refuses statistics of binary columns.
     found_by = tuple(one.name for one in columns_of(columns) if one.name != "value" and one.type.name != "BINARY")
-    return Layout(columns, change_feed=True, found_by=found_by, feed_retention=plan.feed_retention)
+    return Layout(
+        columns,
+        change_feed=True,
+        found_by=found_by,
+        feed_retention=plan.feed_retention,
+        storage=plan.storage,
+        key=("key", "window_start") if plan.window else ("key",),
+    )

@@ -15,7 +15,7 @@ from typing import ClassVar, TypeAlias
 from filelock import FileLock, Timeout
 
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, UsageError
-from kaspr_delta.plan.names import delta_name
+from kaspr_delta.plan.names import delta_name, is_internal
 from kaspr_delta.settings import APPLICATION_MARK
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.heartbeat import Lease
@@ -23,6 +23,8 @@ from kaspr_delta.storage.heartbeat import Lease
 _STATE_FOLDER = "_kaspr"
 # The folder in which Databricks compute mounts the volumes of Unity Catalog.
 _VOLUMES = Path("/Volumes")
+_UNITY = r"unity://([^./]+)\.([^./]+)/([^?]+)(?:\?internal=([^./&]+))?(?:[?&]location=(.+))?"
+_MORE = "?internal=SCHEMA, ?location=URI, or ?internal=SCHEMA&location=URI behind it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +68,13 @@ class LocalNamespace:
         """The folder of the streaming checkpoints."""
         return self.root / self.name / _STATE_FOLDER / "checkpoints"
 
-    def creation(self, *, exists: bool) -> Iterator[str]:
-        """Statements that create what is missing of the schema, given whether the schema ``exists``, and beside it."""
+    internal: ClassVar[str | None] = None
+    """The schema of internal tables, quoted, if they have one of their own."""
+
+    def creation(self, schema: str, *, exists: bool) -> Iterator[str]:
+        """Statements that create what is missing of a schema, given whether it ``exists``, and beside it."""
         if not exists:
-            yield f"CREATE SCHEMA IF NOT EXISTS {self.schema}"
+            yield f"CREATE SCHEMA IF NOT EXISTS {schema}"
 
     def identifier(self, table: str) -> str:
         """The table's name, quoted for SQL. A source table of others may be a name with dots or a path."""
@@ -127,7 +132,8 @@ class UnityNamespace:
     """The same as a schema of Unity Catalog, with a volume for checkpoints. Commits are atomic there.
 
     The catalog manages the tables, unless they have a ``root`` of their own, a URI: then they are external. A schema
-    that the application makes is marked with its name, ``application``, in the form of a schema's name.
+    that the application makes is marked with its name, ``application``, in the form of a schema's name. Tables that
+    only the engine reads are in the schema ``internal_name``, if there is one.
     """
 
     catalog: str
@@ -135,6 +141,7 @@ class UnityNamespace:
     volume: str
     root: str | None = None
     application: str = ""
+    internal_name: str | None = None
 
     on_databricks: ClassVar[bool] = True
     poll_seconds: ClassVar[float] = 15.0
@@ -148,6 +155,10 @@ class UnityNamespace:
         return f"{quoted(self.catalog)}.{quoted(self.name)}"
 
     @property
+    def internal(self) -> str | None:
+        return None if self.internal_name is None else f"{quoted(self.catalog)}.{quoted(self.internal_name)}"
+
+    @property
     def checkpoints(self) -> Path:
         if self.volume.startswith("/"):
             return Path(self.volume)
@@ -157,17 +168,18 @@ class UnityNamespace:
     def reaches_checkpoints(self) -> bool:
         return not self.checkpoints.is_relative_to(_VOLUMES) or _VOLUMES.is_dir()
 
-    def creation(self, *, exists: bool) -> Iterator[str]:
+    def creation(self, schema: str, *, exists: bool) -> Iterator[str]:
         comment = f"COMMENT 'Data of the Kaspr application {self.application}'"  # letters, digits and underscores
         if not exists:
             mark = f"'{APPLICATION_MARK}' = '{self.application}'"
-            yield f"CREATE SCHEMA IF NOT EXISTS {self.schema} {comment} WITH DBPROPERTIES ({mark})"
-        elsewhere = self.volume.startswith("/")
+            yield f"CREATE SCHEMA IF NOT EXISTS {schema} {comment} WITH DBPROPERTIES ({mark})"
+        elsewhere = self.volume.startswith("/") or schema != self.schema
         if not elsewhere and (not exists or (_VOLUMES.is_dir() and not self.checkpoints.is_dir())):
             yield f"CREATE VOLUME IF NOT EXISTS {self.schema}.{quoted(self.volume)} {comment}"
 
     def identifier(self, table: str) -> str:
-        return _elsewhere(table) or f"{self.schema}.{quoted(table)}"
+        schema = self.internal if self.internal is not None and is_internal(table) else self.schema
+        return _elsewhere(table) or f"{schema}.{quoted(table)}"
 
     def declared_location(self, table: str) -> str | None:
         return None if self.root is None else f"{self.root.rstrip('/')}/{table}"
@@ -199,7 +211,8 @@ Namespace: TypeAlias = LocalNamespace | UnityNamespace
 class Warehouse:
     """The location that ``--warehouse`` names: a folder, or ``unity://CATALOG.SCHEMA/VOLUME`` on Databricks.
 
-    With ``?location=URI`` after it new tables are external ones, each in a folder of its name there.
+    Behind it may stand ``?internal=SCHEMA``, ``?location=URI``, or ``?internal=SCHEMA&location=URI``: tables that only
+    the engine reads are in that schema; new tables are external ones, each in a folder of its name there.
     """
 
     text: str
@@ -208,11 +221,11 @@ class Warehouse:
         """The namespace of an application whose schema has this name. Raises UsageError for a malformed warehouse."""
         if not self.is_unity:
             return LocalNamespace(self._root, schema, _claim(self._root, schema))
-        match = re.fullmatch(r"unity://([^./]+)\.([^./]+)/([^?]+)(?:\?location=(.+))?", self.text)
+        match = re.fullmatch(_UNITY, self.text)
         if match is None:
-            msg = f"warehouse {self.text!r}: expected unity://CATALOG.SCHEMA/VOLUME, or that with ?location=URI"
+            msg = f"warehouse {self.text!r}: expected unity://CATALOG.SCHEMA/VOLUME, also with {_MORE}"
             raise UsageError(msg)
-        return UnityNamespace(match[1], match[2], match[3], match[4], schema)
+        return UnityNamespace(match[1], match[2], match[3], match[5], schema, match[4])
 
     def scratch(self, name: str) -> Warehouse:
         """A warehouse for throw-away tables: below a folder a folder of this name, in a catalog the same schema."""

@@ -18,16 +18,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.types as pt
 
+from kaspr_delta.errors import UsageError
 from kaspr_delta.functions.column_paths import Path
+from kaspr_delta.plan.names import INTERNAL_SCHEMA_MARK
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
-from kaspr_delta.storage.layout import CHANGE_FEED, MAPPED, TRACKED, Layout, needs_mapping
+from kaspr_delta.storage.layout import MAPPED, RESOURCES, TRACKED, Layout, needs_mapping
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Namespace
+from kaspr_delta.storage.spark.description import Description
 from kaspr_delta.storage.spark.frames import collected, frame_of
 from kaspr_delta.storage.spark.look_up import having
 from kaspr_delta.storage.spark.merge import as_stored, merge_statement
 from kaspr_delta.storage.spark.retries import asked_again, retried
-from kaspr_delta.storage.spark.sql_text import creation, listed, with_values
+from kaspr_delta.storage.spark.sql_text import alterations, creation, listed, literal, with_values
 from kaspr_delta.storage.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -159,6 +162,11 @@ class Tables:
     statistics: Statistics = field(default_factory=Statistics, compare=False)
     # Tables that `_is_new` was asked about: they count as filled from then on.
     _filled: set[str] = field(default_factory=set, compare=False, repr=False)
+    # Tables that were created since they were declared last.
+    _created: set[str] = field(default_factory=set, compare=False, repr=False)
+    # Tables that were described, and the policies that apply to some.
+    _described: set[str] = field(default_factory=set, compare=False, repr=False)
+    _policies: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
     # Names of tables and views that the catalog listed.
     _listed: set[str] = field(default_factory=set, compare=False, repr=False)
 
@@ -167,23 +175,64 @@ class Tables:
     def create_schema(self, spark: SparkSession) -> None:
         """Create the schema unless it exists, and list its tables: ``create`` leaves these alone.
 
-        A user who may only use the schema needs no right to create one.
+        The same for a schema of internal tables. A user who may only use a schema needs no right to create one. Raises
+        UsageError if the internal tables are in another schema than the namespace says.
         """
-        exists = spark.catalog.databaseExists(self.namespace.schema)
-        for statement in self.namespace.creation(exists=exists):
+        schema, internal = self.namespace.schema, self.namespace.internal
+        there = self._existing_in(spark, schema)
+        if (RESOURCES if internal else INTERNAL_SCHEMA_MARK) in there:
+            where = "beside its results" if internal else f"elsewhere, see {schema}.{INTERNAL_SCHEMA_MARK}"
+            raise UsageError(
+                f"the internal tables of {schema} are {where}, and do not move: name the warehouse as when it was made"
+            )
+        self._listed.clear()
+        self._listed.update(there)
+        if internal is not None:
+            self._listed.update(self._existing_in(spark, internal))
+            if INTERNAL_SCHEMA_MARK not in there:  # before any table: see above
+                mark = f"{schema}.{quoted(INTERNAL_SCHEMA_MARK)}"
+                spark.sql(f"CREATE VIEW IF NOT EXISTS {mark} AS SELECT {literal(internal)} AS schema")
+
+    def _existing_in(self, spark: SparkSession, schema: str) -> set[str]:
+        """The tables and views of a schema, which is created unless it exists."""
+        exists = spark.catalog.databaseExists(schema)
+        for statement in self.namespace.creation(schema, exists=exists):
             spark.sql(statement)
         if not exists:
-            return
+            return set()
         # One listing: a statement for each table and view takes ten times as long.
-        found = asked_again(lambda: spark.sql(f"SHOW TABLES IN {self.namespace.schema}").collect())
-        self._listed.clear()
-        self._listed.update(row["tableName"] for row in found if not row["isTemporary"])
+        found = asked_again(lambda: spark.sql(f"SHOW TABLES IN {schema}").collect())
+        return {row["tableName"] for row in found if not row["isTemporary"]}
 
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
         """Create the table, or register one that exists in its folder already."""
         if table not in self._listed:
             # Tasks of a job that start side by side all create the tables that are missing.
-            self._retried(lambda: spark.sql(creation(self.namespace, table, layout.columns, layout.catalog_properties)))
+            self._retried(lambda: spark.sql(creation(self.namespace, table, layout, layout.catalog_properties)))
+            self._created.add(table)
+
+    def was_created(self, table: str) -> bool:
+        """Whether the table was created here, and not declared since."""
+        return table in self._created
+
+    def declare(self, spark: SparkSession, table: str, layout: Layout) -> list[str]:
+        """Give a table the comment, properties, clustering, tags and key of its layout, as far as it has not got them.
+
+        Returns a sentence for each part that the catalog refused.
+        """
+        from pyspark.errors import PySparkException
+
+        refused = []
+        described = None if table in self._created else self.describe(spark, table)
+        for part, statements in alterations(self.namespace, table, layout, described):
+            try:
+                for statement in statements:
+                    self._commit(spark, table, statement)
+            except PySparkException as error:
+                first_line, _, _ = str(error).strip().partition("\n")
+                refused.append(f"'{part}' of '{table}' was refused: {first_line}")
+        self._created.discard(table)
+        return refused
 
     def set_properties(self, spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
         """Set table properties, unless the table has them."""
@@ -236,15 +285,63 @@ class Tables:
 
     def exists(self, spark: SparkSession, table: str) -> bool:
         """Whether the table exists."""
-        return spark.catalog.tableExists(self.namespace.identifier(table))
+        from pyspark.errors import AnalysisException
+
+        try:
+            return spark.catalog.tableExists(self.namespace.identifier(table))
+        except AnalysisException:  # its schema does not exist
+            return False
 
     def columns(self, spark: SparkSession, table: str) -> tuple[Column, ...]:
         """The columns of the table. In a folder it need not be registered yet."""
         return columns_of_json(self.read(spark, table).schema.jsonValue()["fields"])
 
-    def has_change_feed(self, spark: SparkSession, table: str) -> bool:
-        """Whether the change data feed is enabled."""
-        return self._properties(spark, table).get(CHANGE_FEED) == "true"
+    def describe(self, spark: SparkSession, table: str) -> Description | None:
+        """The description of the table, or of a view; None if there is neither."""
+        from pyspark.errors import AnalysisException
+
+        # Of a table that is missing classic Spark writes a page to standard error. One that was there is not asked for.
+        if table not in self._described and not self.exists(spark, table):
+            return None
+        try:
+            rows = spark.sql(f"DESCRIBE TABLE EXTENDED {self.namespace.identifier(table)}").collect()
+        except AnalysisException:
+            if self.exists(spark, table):
+                raise
+            return None
+        self._described.add(table)
+        return Description.of(rows)
+
+    def policies(self, spark: SparkSession, table: str) -> tuple[str, ...]:
+        """The names of attribute policies of Databricks that apply to a table, also those of its schema and catalog.
+
+        None elsewhere, and where they may not be seen. A process asks once for each table.
+        """
+        from pyspark.errors import PySparkException
+
+        if not self.namespace.on_databricks or "/" in table:
+            return ()
+        if table not in self._policies:
+            statement = f"SHOW EFFECTIVE POLICIES ON TABLE {self.namespace.identifier(table)}"
+            try:
+                self._policies[table] = tuple(str(row[0]) for row in spark.sql(statement).collect())
+            except PySparkException:  # no Databricks, or an older runtime
+                self._policies[table] = ()
+        return self._policies[table]
+
+    def reads_changes(self, spark: SparkSession, table: str) -> bool:
+        """Whether changes can be read though no property turns the change data feed on: reads those of one commit.
+
+        Databricks makes the feed of a table with row tracking by itself, from Runtime 18 on.
+        """
+        from pyspark.errors import PySparkException
+
+        try:
+            newest = self.newest(spark, table).version
+            self.changes(spark, table, newest, newest).select("_change_type").limit(1).collect()
+        except PySparkException:
+            return False
+        return True
 
     def table_id(self, spark: SparkSession, table: str) -> str | None:
         """Delta's id of the table, which changes where it is created anew; None if there is no table."""

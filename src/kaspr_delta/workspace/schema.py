@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,4 +64,6 @@ class DeployedSchema:
         parameters = [
             text for task in tasks if task.python_wheel_task for text in task.python_wheel_task.parameters or []
         ]
-        return any(text.startswith(f"unity://{self.name}/") for text in parameters)
+        catalog, _, schema = self.name.partition(".")
+        internal = re.compile(rf"unity://{re.escape(catalog)}\.[^?]+\?internal={re.escape(schema)}(&|$)")
+        return any(text.startswith(f"unity://{self.name}/") or internal.match(text) for text in parameters)

@@ -23,15 +23,16 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def install_cli(bundle: Path, code: int = 0, actions: dict[str, str] | None = None) -> Path:
+def install_cli(bundle: Path, code: int = 0, actions: dict[str, str] | None = None, **more: str) -> Path:
     """Install a fake Databricks CLI; the file to which it writes its arguments.
 
-    It plans the ``actions`` by the keys of resources, such as ``schemas_shop``, and validates two variables.
+    It plans the ``actions`` by the keys of resources, such as ``schemas_shop``. Its variables are two and ``more``.
     """
     written = bundle / "arguments"
     planned = {f"resources.{key.replace('_', '.')}": {"action": action} for key, action in (actions or {}).items()}
     (bundle / "plan").write_text(json.dumps({"plan": planned}) + "\n")
     variables = {"application": {"value": "shop"}, "catalog": {"value": "main"}, "developer": {"value": "ann"}}
+    variables |= {name: {"value": value} for name, value in more.items()}
     (bundle / "validate").write_text(json.dumps({"variables": variables}) + "\n")
     command = bundle / "bin" / "databricks"
     command.parent.mkdir()
@@ -140,8 +141,8 @@ SCHEMA = "main.dev_ann_shop"
 OWN = {"kaspr.application": "shop"}
 
 
-def job_on(schema: str, application: str) -> dict[str, Any]:
-    wheel = {"parameters": ["run", "x", "--warehouse", f"unity://{schema}/kaspr_checkpoints"]}
+def job_on(schema: str, application: str, settings: str = "") -> dict[str, Any]:
+    wheel = {"parameters": ["run", "x", "--warehouse", f"unity://{schema}/kaspr_checkpoints{settings}"]}
     tags = {"framework": "kaspr-delta", "application": application}
     return {"job_id": 70, "settings": {"name": "a job", "tags": tags, "tasks": [{"python_wheel_task": wheel}]}}
 
@@ -187,3 +188,16 @@ def test_purge_asks_first_and_knows_when_there_is_nothing(
         answer = kaspr("purge", "shop", "--target", "dev")
     assert asked == [f"Remove {SCHEMA} with its 1 tables and views, for good?"]
     assert "there is nothing to remove" in answer.out
+
+
+@pytest.mark.parametrize(("user", "refused"), [("shop", None), ("other", "is also used by the application other")])
+def test_purge_removes_the_schema_of_internal_tables_too(
+    bundle: Path, workspace: FakeWorkspace, kaspr: Kaspr, user: str, refused: str | None
+) -> None:
+    install_cli(bundle, internal_suffix="_internal")
+    internal = f"{SCHEMA}_internal"
+    workspace.jobs = [job_on("main.somewhere", user, "?internal=dev_ann_shop_internal&location=s3://b")]
+    workspace.schemas = {internal: OWN}  # a purge that was killed had removed the other one
+    answer = kaspr("purge", "shop", "--target", "dev", "--yes")
+    assert (refused or f"{internal} is removed") in answer.out + answer.err
+    assert (internal in workspace.schemas) == (refused is not None)

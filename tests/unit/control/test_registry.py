@@ -47,7 +47,7 @@ def test_manifests_with_an_origin_are_the_same_wherever_they_lie(tmp_path: Path)
     for place, tables in (("first", ("orders", "old")), ("second", ("orders",)), ("third", ("orders",))):
         folder = tmp_path / place / "bundles" / "shop"
         folder.mkdir(parents=True)
-        (folder / "tables.yaml").write_text(manifests("shop", {f"KasprTable/{name}": "" for name in tables}))
+        write(folder / "tables.yaml", *tables)
         found = load_path(folder, "bundles/shop").manifests
         before, new = documents, [Document.of(one, in_place=place == "first") for one in found]
         if place == "first":  # an earlier version kept absolute paths

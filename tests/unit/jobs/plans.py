@@ -9,6 +9,7 @@ from kaspr_delta.plan.builder.order import data_flow, groups, stages
 from kaspr_delta.plan.definition.application import JobSchedule, Plan
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, JoinPlan, Spelling
 from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, SendPlan, Serializers, TopicInput
+from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.spec.diagnostics import Location
 
 JSON = Serializers("json", "json")
@@ -45,6 +46,7 @@ def join(name: str, left: str, right: str, *, line: int = 1) -> JoinPlan:
         log=f"channel__{name}",
         description="",
         location=location,
+        storage=StoragePlan(),
         left=left,
         right=right,
         extractor=EXTRACTOR,

@@ -35,10 +35,10 @@ def deployed(bundle: Path, **settings: Any) -> Resources:
     return made
 
 
-def grants_in(job: dict[str, Any]) -> set[str]:
+def grants_in(job: dict[str, Any], option: str = "--grant") -> set[str]:
     """The grants that tasks of a job make."""
     parameters = [task["python_wheel_task"]["parameters"] for task in job["tasks"]]
-    return {after for one in parameters for before, after in pairwise(one) if before == "--grant"}
+    return {after for one in parameters for before, after in pairwise(one) if before == option}
 
 
 def job_of(made: Resources, key: str) -> dict[str, Any]:
@@ -230,15 +230,12 @@ def test_the_app_gets_tokens_of_visitors_only_with_read_as_visitor(
 
 
 def test_first_tasks_grant_what_readers_and_owners_lack(bundle: Path) -> None:
-    made = job_of(
-        deployed(
-            bundle,
-            layout="group",
-            readers=(Principal.of("analysts"),),
-            owners=(Principal.of("ann@example.com"),),
-        ),
-        "every_kind",
-    )
+    people: dict[str, Any] = {"readers": (Principal.of("analysts"),), "owners": (Principal.of("ann@example.com"),)}
+    made = job_of(deployed(bundle, **people, layout="group"), "every_kind")
+    assert grants_in(made, "--grant-internal") == set()
+    apart = job_of(deployed(bundle, **people, internal_suffix="_internal"), "every_kind")
+    assert grants_in(apart) == grants_in(made)
+    assert grants_in(apart, "--grant-internal") == {"ann@example.com=ALL PRIVILEGES,MANAGE"}
     assert grants_in(made) == {"analysts=USE SCHEMA,SELECT", "ann@example.com=ALL PRIVILEGES,MANAGE"}
     granting = [task for task in made["tasks"] if "--grant" in task["python_wheel_task"]["parameters"]]
     assert granting == [task for task in made["tasks"] if not task.get("depends_on")]
@@ -253,6 +250,11 @@ def test_what_is_deployed_holds_no_data(bundle: Path) -> None:
     ("settings", "warehouse", "app"),
     [
         ({}, "unity://main.every_kind/kaspr_checkpoints", "every-kind-dev"),
+        (
+            {"location": "s3://lake", "internal_suffix": "_i"},
+            "unity://main.every_kind/kaspr_checkpoints?internal=every_kind_i&location=s3://lake/main/every_kind/every_kind",
+            "every-kind-dev",
+        ),
         ({"schema": "shop", "catalog": "c"}, "unity://c.shop/kaspr_checkpoints", "every-kind-dev"),
         ({"developer": "ann_lee"}, "unity://main.dev_ann_lee_every_kind/kaspr_checkpoints", "every-kind-dev-ann-lee"),
         (

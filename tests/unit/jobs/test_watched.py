@@ -15,7 +15,8 @@ STORAGE = Storage("shop", "main", "shop")
 
 def plan(resources: dict[str, str]) -> Plan:
     """The plan of an application, from specs by kind and name."""
-    ((built,), _) = build_plans(load_text(manifests("shop", resources), "m.yaml"))
+    text = "".join(f"{name}: {spec}\n" for name, spec in resources.items())
+    ((built,), _) = build_plans(load_text(manifests("shop", text), "m.yaml"))
     return built
 
 

@@ -17,6 +17,8 @@ from kaspr_delta.runtime.resources import tables_of
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.loader import load_text
+from kaspr_delta.storage.layout import CHANGE_FEED
+from kaspr_delta.storage.spark.description import Description
 from tests.manifests import manifests
 
 TELLS = """processors:
@@ -65,6 +67,7 @@ OWNERS = {table: ref for ref, table, _ in tables_of(PLAN)} | {SOURCE: ResourceRe
 VIEWS = {value_view(ref.name): ref for ref in [*(one.ref for one in PLAN.tables), *(one.ref for one in PLAN.joins)]}
 TYPED_JOINS = ("by_foreign_key", "selected", "by_key")
 LAYOUTS = {table: layout.columns for _, table, layout in tables_of(PLAN)}
+RETURNS: dict[str, Any] = {"describe": Description("EXTERNAL", "delta", "", f"[{CHANGE_FEED}=true]"), "policies": ()}
 
 
 @dataclass
@@ -83,6 +86,8 @@ class Breaking:
                 raise RuntimeError(msg)
             if operation == "columns":
                 return columns_of(LAYOUTS.get(name, "id STRING"))
+            if operation in RETURNS:
+                return RETURNS[operation]
             return operation != "exists" or name == self.victim or not any(join in name for join in TYPED_JOINS)
 
         return call
@@ -97,7 +102,7 @@ def opened(delta: Breaking) -> Application:
 CASES = [
     *((operation, table) for operation in ("create", "set_properties") for table in LAYOUTS),
     *(("create_view", view) for view in VIEWS),
-    *((operation, SOURCE) for operation in ("exists", "has_change_feed", "columns")),
+    *((operation, SOURCE) for operation in ("describe", "policies", "columns")),
     *(
         (operation, table)
         for operation in ("exists", "columns")

@@ -133,6 +133,11 @@ valueSerializer: json
 partitions: 6
 extraTopicConfigs: {{cleanup.policy: compact}}
 options: {{a: b}}
+storage:
+  clusterBy: [window_start, timestamp]
+  properties: {{delta.enableRowTracking: "true"}}
+  tags: {{domain: sales}}
+  primaryKey: true
 window:
   hopping: {{size: 5m, step: 250ms, expires: 2h}}
   relativeTo: custom
@@ -147,6 +152,7 @@ leftTable: orders
 rightTable: products
 extractor: {CODE}
 type: left
+storage: {{clusterBy: auto, tags: {{domain: sales}}}}
 outputChannel: joined
 """,
     "KasprAgent": f"""\

@@ -7,6 +7,7 @@ import pytest
 from filelock import Timeout
 
 from kaspr_delta.errors import AlreadyRunningError, UsageError
+from kaspr_delta.plan.names import INTERNAL_SCHEMA_MARK
 from kaspr_delta.storage.heartbeat import Lease
 from kaspr_delta.storage.namespace import UnityNamespace, Warehouse
 
@@ -89,8 +90,45 @@ def test_in_a_catalog_what_is_missing_is_created(  # noqa: PLR0917  fixtures, an
     monkeypatch.setattr("kaspr_delta.storage.namespace._VOLUMES", volumes)
     for folder in mounted:
         (volumes / folder).mkdir(parents=True)
-    statements = list(Warehouse(f"unity://main.shop/{volume}").namespace("shop").creation(exists=exists))
+    namespace = Warehouse(f"unity://main.shop/{volume}").namespace("shop")
+    statements = list(namespace.creation(namespace.schema, exists=exists))
     assert [statement.split()[1] for statement in statements] == created
     assert all("IF NOT EXISTS" in statement for statement in statements)
     marks = ["WITH DBPROPERTIES ('kaspr.application' = 'shop')" in statement for statement in statements]
     assert marks == [kind == "SCHEMA" for kind in created]
+
+
+@pytest.mark.parametrize(
+    ("settings", "internal", "location"),
+    [
+        ("", None, None),
+        ("?location=s3://b/x?y&z", None, "s3://b/x?y&z/orders"),
+        ("?internal=shop_internal", "`main`.`shop_internal`", None),
+        ("?internal=hidden&location=s3://b", "`main`.`hidden`", "s3://b/orders"),
+    ],
+)
+def test_tables_of_the_engine_may_have_a_schema_of_their_own(
+    settings: str, internal: str | None, location: str | None
+) -> None:
+    namespace = Warehouse(f"unity://main.shop/v{settings}").namespace("shop")
+    assert namespace.internal == internal
+    assert namespace.declared_location("orders") == location
+    for table in ("orders", "topic__orders", "channel__priced", "v_orders", INTERNAL_SCHEMA_MARK):
+        assert namespace.identifier(table) == f"`main`.`shop`.`{table}`"
+    for table in ("_kaspr_progress", "subscriptions__priced", "log__clean", "aggregation__counts"):
+        assert namespace.identifier(table) == f"{internal or '`main`.`shop`'}.`{table}`"
+    assert namespace.identifier("a.b.log__x") == "`a`.`b`.`log__x`"
+
+
+def test_the_schema_of_internal_tables_is_marked_and_has_no_volume() -> None:
+    namespace = Warehouse("unity://main.shop/v?internal=shop_internal").namespace("shop")
+    assert namespace.internal is not None
+    (statement,) = namespace.creation(namespace.internal, exists=False)
+    assert statement.startswith("CREATE SCHEMA IF NOT EXISTS `main`.`shop_internal` COMMENT")
+    assert "'kaspr.application' = 'shop'" in statement
+
+
+@pytest.mark.parametrize("settings", ["?internal=", "?internal=a.b", "?other=x", "?internal=a&other=x"])
+def test_other_settings_of_a_warehouse_are_refused(settings: str) -> None:
+    with pytest.raises(UsageError, match="internal=SCHEMA&location=URI behind it"):
+        Warehouse(f"unity://main.shop/v{settings}").namespace("shop")

@@ -14,6 +14,7 @@ from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication,
 from kaspr_delta.plan.builder.copartitioning import Copartitioning
 from kaspr_delta.plan.builder.sides import Side, Sides
 from kaspr_delta.plan.definition import joins as plans
+from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.resource import Code
@@ -56,6 +57,7 @@ def _plan(join: Declared[JoinSpec], sides: Sides, copartitioning: Copartitioning
         "log": names.channel_table(channel),
         "description": spec.description,
         "location": join.location,
+        "storage": StoragePlan.of(spec.description, spec.storage),
     }
     extractor, columns = _extractor(join)
     if left.stream is None:

@@ -7,6 +7,7 @@ from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.sides import Sides
 from kaspr_delta.plan.definition.joins import AggregationPlan, StreamPlan
 from kaspr_delta.plan.definition.resources import Serializers, TablePlan
+from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.plan.names import (
@@ -43,6 +44,7 @@ def table_plan(application: DeclaredApplication, table: Declared[TableSpec]) -> 
         description=spec.description,
         location=table.location,
         typed=_typed(spec),
+        storage=StoragePlan() if spec.source else StoragePlan.of(spec.description, spec.storage),
     )
 
 

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from kaspr_delta.functions.column_paths import Path, Picked
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition.resources import NOT_SHOWN, ChannelInput, Referred, SerializerName, TopicInput
+from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.spec.aggregation import Operation
 from kaspr_delta.spec.ddl import Column, Type
 from kaspr_delta.spec.diagnostics import Location
@@ -101,6 +102,8 @@ class _Join(Referred):
     log: str
     description: str
     location: Location
+    # Of its result or, where there is none, of its channel.
+    storage: StoragePlan = field(metadata=NOT_SHOWN)
 
     ref_kind: ClassVar = "join"
 

@@ -13,6 +13,7 @@ from typing import ClassVar, Literal
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.functions.table_use import TableUse, table_uses
 from kaspr_delta.plan.definition.bindings import BindingPlan
+from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan, arranged
 from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.plan.names import windows_table
@@ -125,6 +126,7 @@ class TablePlan(Referred):
     location: Location
     # Set if rows have columns of their own.
     typed: TypedPlan | None = field(default=None, metadata=NOT_SHOWN)
+    storage: StoragePlan = field(default_factory=StoragePlan, metadata=NOT_SHOWN)
     # Set only if the table is the result of a join: the sides of the join. The key is JSON text.
     joined: tuple[TablePlan, TablePlan] | None = field(default=None, metadata=NOT_SHOWN)
     # The type of a row as the join that reads it has stored it. It fixes the order of the columns, even if the table

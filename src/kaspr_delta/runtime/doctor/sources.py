@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from kaspr_delta.control.source_tables import does_not_tell, is_missing
+from kaspr_delta.control.source_tables import is_missing
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.runtime.doctor.bench import Bench
 from kaspr_delta.runtime.doctor.probe import Probe
-from kaspr_delta.storage.spark.policies import policies_on
+from kaspr_delta.runtime.typed_tables import TypedTables
 
 
 def source(table: str, bench: Bench) -> str:
     """Read no rows of a source, of its newest version by number and of its change feed."""
     spark, delta = bench.spark, bench.delta
-    if not delta.exists(spark, table):
-        raise SetupError(is_missing(table))
-    columns = delta.columns(spark, table)
-    if not delta.has_change_feed(spark, table):
-        raise SetupError(does_not_tell(table, delta.namespace))
+    columns = TypedTables(spark, delta).columns_of_source(table)
+    if not isinstance(columns, tuple):
+        raise SetupError(columns or is_missing(table))
     version = delta.newest(spark, table).version
     delta.read(spark, table, version).limit(0).collect()
     delta.changes(spark, table, version, version).limit(0).collect()
@@ -28,11 +26,11 @@ def source(table: str, bench: Bench) -> str:
 
 
 def policies(table: str, bench: Bench) -> str:
-    """Look for row filters and column masks on a source."""
-    found = policies_on(bench.spark, table)
+    """Look for attribute policies that apply to a source. Row filters and masks of the table itself are refused."""
+    found = bench.delta.policies(bench.spark, table)
     if found:
-        raise SetupError(f"it has {', '.join(found)}")
-    return "none"
+        raise SetupError(f"these apply: {', '.join(found)}")
+    return "none that can be seen"
 
 
 def probes(plan: Plan, *, in_catalog: bool) -> Iterator[Probe]:
@@ -49,7 +47,7 @@ def probes(plan: Plan, *, in_catalog: bool) -> Iterator[Probe]:
         if in_catalog and "/" not in table:
             yield Probe(
                 f"policies of {table}",
-                "Is it without row filters and column masks?",
+                "Is it without attribute policies?",
                 partial(policies, table),
                 "results have all its rows and values",
                 "results have only the rows and values that the identity of the job may see",

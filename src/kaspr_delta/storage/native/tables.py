@@ -64,7 +64,8 @@ class NativeTables(Tables):
                 return
             # A catalog may remember a table whose folder was deleted.
             spark.sql(f"DROP TABLE IF EXISTS {identifier}")
-            self._retried(lambda: spark.sql(creation(self.namespace, table, layout.columns, layout.properties)))
+            self._retried(lambda: spark.sql(creation(self.namespace, table, layout, layout.properties)))
+            self._created.add(table)
 
     def drop(self, spark: SparkSession, table: str) -> None:
         self._listed.discard(table)

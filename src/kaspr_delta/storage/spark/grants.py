@@ -15,28 +15,36 @@ if TYPE_CHECKING:
     from kaspr_delta.storage.namespace import Namespace
 
 
-def grant_missing(spark: SparkSession, namespace: Namespace, grants: Iterable[Grant]) -> None:
-    """Grant what is missing on the schema.
+def grant_missing(
+    spark: SparkSession, namespace: Namespace, grants: Iterable[Grant], *, internal: bool = False
+) -> None:
+    """Grant what is missing on the schema, or on that of the ``internal`` tables.
 
     Raises SetupError, with the statement, where this user may not grant, and UsageError in a folder.
     """
     from pyspark.errors import PySparkException
 
     for grant in grants:
-        missing = missing_privileges(spark, namespace, grant)
+        schema = namespace.internal if internal else namespace.schema
+        if schema is None:
+            raise UsageError("internal tables have no schema of their own here: leave --grant-internal out")
+        missing = missing_privileges(spark, namespace, grant, schema)
         if missing:
-            statement = f"GRANT {', '.join(missing)} ON SCHEMA {namespace.schema} TO {quoted(grant.principal)}"
+            statement = f"GRANT {', '.join(missing)} ON SCHEMA {schema} TO {quoted(grant.principal)}"
             try:
                 spark.sql(statement)
             except PySparkException as error:
                 raise SetupError(f"the owner of the schema has to run {statement}: {error}") from error
 
 
-def missing_privileges(spark: SparkSession, namespace: Namespace, grant: Grant) -> list[str]:
-    """The privileges of a grant that the principal does not have on the schema. Raises UsageError in a folder."""
+def missing_privileges(spark: SparkSession, namespace: Namespace, grant: Grant, schema: str | None = None) -> list[str]:
+    """The privileges of a grant that the principal does not have on the schema. Raises UsageError in a folder.
+
+    ``schema`` is quoted, and by default that of the namespace.
+    """
     if not namespace.on_databricks:
         raise UsageError("only a catalog has grants: leave --grant out in a folder")
-    held = _privileges(spark, namespace, grant.principal)
+    held = _privileges(spark, schema or namespace.schema, grant.principal)
     return [privilege for privilege in grant.privileges if privilege not in held]
 
 
@@ -45,10 +53,10 @@ def may_grant(spark: SparkSession, namespace: Namespace) -> bool:
     (me,) = spark.sql("SELECT current_user() AS name").collect()
     described = spark.sql(f"DESCRIBE SCHEMA EXTENDED {namespace.schema}").collect()
     owners = [row[1] for row in described if row[0] == "Owner"]
-    return me["name"] in owners or "MANAGE" in _privileges(spark, namespace, me["name"])
+    return me["name"] in owners or "MANAGE" in _privileges(spark, namespace.schema, me["name"])
 
 
-def _privileges(spark: SparkSession, namespace: Namespace, principal: str) -> set[str]:
-    found = spark.sql(f"SHOW GRANTS {quoted(principal)} ON SCHEMA {namespace.schema}").collect()
+def _privileges(spark: SparkSession, schema: str, principal: str) -> set[str]:
+    found = spark.sql(f"SHOW GRANTS {quoted(principal)} ON SCHEMA {schema}").collect()
     # Databricks shows privileges with blanks, or as its API calls them.
     return {row["ActionType"].replace("_", " ") for row in found if row["Principal"] == principal}

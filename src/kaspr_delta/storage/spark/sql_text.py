@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from kaspr_delta.spec.ddl import quoted
 
 if TYPE_CHECKING:
+    from kaspr_delta.storage.layout import Layout
     from kaspr_delta.storage.namespace import Namespace
+    from kaspr_delta.storage.spark.description import Description
     from kaspr_delta.storage.tables import Value
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -55,14 +57,51 @@ def with_values(text: str, values: Mapping[str, Value], literal_of: Callable[[Va
     return text.format(**{name: literal_of(value) for name, value in values.items()}) if values else text
 
 
-def creation(namespace: Namespace, table: str, columns: str, properties: Mapping[str, str]) -> str:
-    """CREATE TABLE unless it exists."""
-    location = namespace.declared_location(table)
-    clause = f" LOCATION {literal(location)}" if location is not None else ""
+def creation(namespace: Namespace, table: str, layout: Layout, properties: Mapping[str, str]) -> str:
+    """CREATE TABLE unless it exists, with what may be said there: the rest of a declaration are ``alterations``."""
+    location, storage = namespace.declared_location(table), layout.storage
+    clauses = (
+        f" {_clustered(storage.cluster_by)}" if storage.cluster_by else "",
+        f" LOCATION {literal(location)}" if location is not None else "",
+        f" COMMENT {literal(storage.comment)}" if storage.comment else "",
+    )
     return (
-        f"CREATE TABLE IF NOT EXISTS {namespace.identifier(table)} ({columns}) USING DELTA{clause}"
+        f"CREATE TABLE IF NOT EXISTS {namespace.identifier(table)} ({layout.columns}) USING DELTA{''.join(clauses)}"
         f" TBLPROPERTIES ({listed(properties)})"
     )
+
+
+def alterations(
+    namespace: Namespace, table: str, layout: Layout, described: Description | None
+) -> Iterator[tuple[str, list[str]]]:
+    """The missing parts of a table's declaration: each by its name, with its statements.
+
+    ``described``: the table as it is; None for one that was created by this layout just now.
+    """
+    storage, identifier = layout.storage, namespace.identifier(table)
+    alter = f"ALTER TABLE {identifier}"
+    if described is not None:
+        if storage.comment not in {"", described.comment}:
+            yield "comment", [f"COMMENT ON TABLE {identifier} IS {literal(storage.comment)}"]
+        if missing := {name: value for name, value in storage.properties if not described.has(name, value)}:
+            yield "properties", [f"{alter} SET TBLPROPERTIES ({listed(missing)})"]
+        if storage.cluster_by:
+            yield "clusterBy", [f"{alter} {_clustered(storage.cluster_by)}"]
+    if not namespace.on_databricks:  # a folder has nothing of the rest
+        return
+    if storage.clusters_itself:
+        yield "clusterBy", [f"{alter} CLUSTER BY AUTO"]
+    if storage.tags:
+        yield "tags", [f"{alter} SET TAGS ({listed(dict(storage.tags))})"]
+    if storage.primary_key and not (described and described.has_primary_key):
+        key = list(map(quoted, layout.key))
+        constraint = f"CONSTRAINT {quoted(f'pk_{table}')} PRIMARY KEY ({', '.join(key)}) NOT ENFORCED RELY"
+        filled = (f"{alter} ALTER COLUMN {column} SET NOT NULL" for column in key)
+        yield "primaryKey", [*filled, f"{alter} ADD {constraint}"]
+
+
+def _clustered(columns: Iterable[str]) -> str:
+    return f"CLUSTER BY ({', '.join(map(quoted, columns))})"
 
 
 def listed(properties: Mapping[str, str]) -> str:

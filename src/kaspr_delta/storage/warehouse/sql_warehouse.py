@@ -145,7 +145,7 @@ class SqlWarehouse:
     def ensure(self, table: str, layout: Layout) -> None:
         """Create a table unless it exists."""
         if self.version(table) is None:
-            self.execute(creation(self.namespace, table, layout.columns, layout.catalog_properties))
+            self.execute(creation(self.namespace, table, layout, layout.catalog_properties))
 
     def version(self, table: str) -> int | None:
         """The table's newest version; None where there is no table."""

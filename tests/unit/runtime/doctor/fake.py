@@ -16,7 +16,9 @@ from kaspr_delta.runtime.doctor import files, streams
 from kaspr_delta.runtime.doctor.bench import Bench
 from kaspr_delta.runtime.doctor.probe import Answer
 from kaspr_delta.runtime.doctor.tables import IN_CATALOG, PROBES
+from kaspr_delta.storage.layout import CHANGE_FEED
 from kaspr_delta.storage.namespace import LocalNamespace, Namespace
+from kaspr_delta.storage.spark.description import Description
 from kaspr_delta.storage.tables import Commit, Merged, Transaction
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -103,8 +105,11 @@ class FakeTables:
     def columns(self, _: Any, __: str) -> tuple[str, ...]:
         return ("key", "value")
 
-    def has_change_feed(self, _: Any, __: str) -> bool:
-        return True
+    def describe(self, _: Any, table: str) -> Description | None:
+        return Description("MANAGED", "delta", "", f"[{CHANGE_FEED}=true]") if table in self.commits else None
+
+    def policies(self, _: Any, __: str) -> tuple[str, ...]:
+        return ()
 
     def newest(self, _: Any, table: str) -> Commit:
         return Commit(len(self.commits[table]) - 1, NOW)

@@ -11,7 +11,7 @@ from kaspr_delta.runtime.doctor.endpoints import probes
 from kaspr_delta.runtime.doctor.probe import Answer
 from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.namespace import UnityNamespace
-from tests.manifests import manifests_of
+from tests.manifests import manifests
 from tests.unit.runtime.doctor.fake import bench_on
 
 BOUND = """\
@@ -30,7 +30,7 @@ LOGIN = "{type: plain, username: u, passwordSecret: {environment: KAFKA_PASSWORD
 
 
 def bound_plan(folder: Path) -> Plan:
-    return only_plan(load_text(manifests_of("shop", BOUND.format(folder=folder, login=LOGIN)), "shop.yaml"), None)
+    return only_plan(load_text(manifests("shop", BOUND.format(folder=folder, login=LOGIN)), "shop.yaml"), None)
 
 
 def answers(bench: Bench, folder: Path) -> dict[str, Answer]:

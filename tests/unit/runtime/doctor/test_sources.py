@@ -1,26 +1,20 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import Row
 
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.runtime.applying import only_plan
 from kaspr_delta.runtime.doctor.probe import Answer
 from kaspr_delta.runtime.doctor.sources import probes
 from kaspr_delta.spec.loader import load_text
-from tests.manifests import manifests_of
+from kaspr_delta.storage.spark.description import Description
+from tests.manifests import manifests
 from tests.unit.runtime.doctor.fake import FakeRows, FakeTables, bench_on
 
 SOURCE = "sales.crm.Orders"
-HERE = [Row(catalog="main", schema="shop")]
-# Databricks documents other names of columns than it has.
-FILTERED = [Row(table_catalog="sales", table_schema="crm", table_name="orders", filter_name="by_region")]
-MASKED = [Row(SCHEMA_NAME="crm", TABLE_NAME="orders", COLUMN_NAME="mail", MASK_NAME="hidden")]
-OTHER = [Row(table_schema="archive", table_name="orders", filter_name="by_year")]
 
 
 class WithSource(FakeTables):
@@ -30,8 +24,18 @@ class WithSource(FakeTables):
 
 
 class WithoutFeed(WithSource):
-    def has_change_feed(self, *_: Any) -> bool:
-        return False
+    def describe(self, *_: Any) -> Description:
+        return Description("MANAGED", "delta")
+
+
+class WithFilter(WithSource):
+    def describe(self, *_: Any) -> Description:
+        return Description("MANAGED", "delta", filters_rows=True)
+
+
+class UnderPolicy(WithSource):
+    def policies(self, *_: Any) -> tuple[str, ...]:
+        return ("by_region", "hide_mail")
 
 
 class NotReadable(WithSource):
@@ -55,23 +59,20 @@ def plan_of(*sources: str) -> Plan:
     tables = "".join(
         f'KasprTable/t{number}: {{source: {{table: "{source}", key: [id]}}}}\n' for number, source in enumerate(sources)
     )
-    return only_plan(load_text(manifests_of("shop", f"KasprApp/shop: {{}}\n{tables}"), "shop.yaml"), None)
+    return only_plan(load_text(manifests("shop", f"KasprApp/shop: {{}}\n{tables}"), "shop.yaml"), None)
 
 
-def answers(
-    folder: Path, tables: type[FakeTables] = WithSource, filters: Sequence[Any] = (), masks: Sequence[Any] = ()
-) -> tuple[Answer, Answer]:
+def answers(folder: Path, tables: type[FakeTables] = WithSource) -> tuple[Answer, Answer]:
     """The answers of the probes of a source, and of its policies."""
-    sql = {"current_catalog": HERE, "`sales`.information_schema.row_filters": filters, "column_masks": masks}
-    bench = bench_on(folder, tables, sql=sql)
+    bench = bench_on(folder, tables)
     source, policies = (probe.answer(bench, 9) for probe in probes(plan_of(SOURCE), in_catalog=True))
     return source, policies
 
 
 def test_a_source_with_a_feed_and_without_policies_is_ok(tmp_path: Path) -> None:
-    source, policies = answers(tmp_path, filters=OTHER)
+    source, policies = answers(tmp_path)
     assert (source.grade, source.seen) == ("ok", "2 columns, version 1")
-    assert (policies.grade, policies.seen) == ("ok", "none")
+    assert (policies.grade, policies.seen) == ("ok", "none that can be seen")
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,7 @@ def test_a_source_with_a_feed_and_without_policies_is_ok(tmp_path: Path) -> None
     [
         (FakeTables, "'sales.crm.Orders', which it stands for, is not there"),
         (WithoutFeed, "its owner has to run ALTER TABLE"),
+        (WithFilter, "has a row filter"),
         (NotReadable, "User does not have SELECT"),
         (WithoutTimeTravel, "time travel is not supported"),
         (FeedNotReadable, "the change feed of a table with a column mask cannot be read"),
@@ -92,19 +94,9 @@ def test_a_source_that_cannot_be_read_as_batches_read_it_is_a_problem(
     assert source.effect == "resources that read it wait, and the run says why; the others run"
 
 
-@pytest.mark.parametrize(
-    ("filters", "masks", "seen"),
-    [
-        (FILTERED, [], "it has the row filter by_region"),
-        (OTHER, MASKED, "it has the column mask hidden on mail"),
-        (FILTERED, MASKED, "it has the row filter by_region, the column mask hidden on mail"),
-    ],
-)
-def test_filters_and_masks_of_a_source_are_a_note(
-    tmp_path: Path, filters: Sequence[Any], masks: Sequence[Any], seen: str
-) -> None:
-    source, policies = answers(tmp_path, filters=filters, masks=masks)
-    assert (source.grade, policies.grade, policies.seen) == ("ok", "note", seen)
+def test_policies_that_apply_to_a_source_are_a_note(tmp_path: Path) -> None:
+    source, policies = answers(tmp_path, UnderPolicy)
+    assert (source.grade, policies.grade, policies.seen) == ("ok", "note", "these apply: by_region, hide_mail")
 
 
 def test_each_source_is_probed_once_and_policies_only_where_there_are_some() -> None:

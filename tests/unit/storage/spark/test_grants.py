@@ -61,3 +61,11 @@ def test_a_text_that_is_no_grant_is_refused(text: str) -> None:
 def test_a_folder_has_no_grants(tmp_path: Any) -> None:
     with pytest.raises(UsageError, match="only a catalog"):
         granted(Catalog(), "x=SELECT", namespace=Warehouse(str(tmp_path)).namespace("shop"))
+
+
+def test_internal_tables_have_grants_of_their_own() -> None:
+    catalog, grants = Catalog(), [Grant("x", ("SELECT",))]
+    grant_missing(catalog, UnityNamespace("main", "shop", "v", internal_name="inner"), grants, internal=True)  # type: ignore[arg-type]
+    assert catalog.made == ["GRANT SELECT ON SCHEMA `main`.`inner` TO `x`"]
+    with pytest.raises(UsageError, match="leave --grant-internal out"):
+        grant_missing(catalog, SCHEMA, grants, internal=True)  # type: ignore[arg-type]

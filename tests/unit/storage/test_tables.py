@@ -1,0 +1,73 @@
+"""The statements by which a run looks at tables of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from kaspr_delta.storage.namespace import UnityNamespace, Warehouse
+from kaspr_delta.storage.tables import Tables
+
+DELTA = [("id", "string", ""), ("", "", ""), ("# Detailed Table Information", "", ""), ("Type", "MANAGED", "")]
+
+
+class Session:
+    """A session that counts what it is asked. It knows some tables; it refuses statements that begin with a text."""
+
+    def __init__(self, *tables: str, refuses: str = "nothing") -> None:
+        self.tables, self.refuses, self.asked = set(tables), refuses, list[str]()
+        self.catalog = self
+
+    def tableExists(self, name: str) -> bool:  # noqa: N802  Spark's name
+        self.asked.append("exists")
+        return name in self.tables
+
+    def sql(self, statement: str) -> Any:
+        verb, _, name = statement.rpartition(" ")
+        self.asked.append(verb)
+        if statement.startswith(self.refuses) or name not in self.tables:
+            raise AnalysisException("no")
+        return self
+
+    def collect(self) -> list[Any]:
+        return DELTA if self.asked[-1].startswith("DESCRIBE") else [("mask_mail", "COLUMN MASK")]
+
+
+@pytest.fixture
+def tables() -> Tables:
+    return Tables(UnityNamespace("main", "shop", "v"))
+
+
+def looked_at(tables: Tables, session: Any) -> tuple[bool, tuple[str, ...]]:
+    return tables.describe(session, "c.s.t") is not None, tables.policies(session, "c.s.t")
+
+
+def test_a_second_look_takes_one_statement(tables: Tables) -> None:
+    session = Session("`c`.`s`.`t`")
+    assert looked_at(tables, session) == (True, ("mask_mail",))
+    assert session.asked == ["exists", "DESCRIBE TABLE EXTENDED", "SHOW EFFECTIVE POLICIES ON TABLE"]
+    assert looked_at(tables, session) == (True, ("mask_mail",))
+    assert session.asked[3:] == ["DESCRIBE TABLE EXTENDED"]
+
+
+def test_a_table_that_is_missing_or_gone_has_no_description(tables: Tables) -> None:
+    assert tables.describe(missing := Session(), "c.s.t") is None  # type: ignore[arg-type]
+    assert missing.asked == ["exists"]
+    looked_at(tables, Session("`c`.`s`.`t`"))
+    assert tables.describe(Session(), "c.s.t") is None  # type: ignore[arg-type]
+
+
+def test_a_table_that_may_not_be_described_is_an_error(tables: Tables) -> None:
+    with pytest.raises(AnalysisException):
+        tables.describe(Session("`c`.`s`.`t`", refuses="DESCRIBE"), "c.s.t")  # type: ignore[arg-type]
+
+
+def test_where_policies_cannot_be_seen_there_are_none(tables: Tables, tmp_path: Any) -> None:
+    session = Session("`c`.`s`.`t`", refuses="SHOW")
+    assert looked_at(tables, session) == looked_at(tables, session) == (True, ())
+    assert session.asked.count("SHOW EFFECTIVE POLICIES ON TABLE") == 1
+    in_folder = Tables(Warehouse(str(tmp_path)).namespace("shop"))
+    assert in_folder.policies(session, "c.s.t") == ()  # type: ignore[arg-type]
+    assert tables.policies(session, "s3://bucket/t") == ()  # type: ignore[arg-type]
