@@ -26,10 +26,10 @@ class Deployment:
     """One target's settings. Raises UsageError for settings that a workspace would refuse or misunderstand.
 
     ``application`` is a folder name in ``bundles/``, ``target`` a target of the bundle. Jobs and the App install
-    ``package``. If ``schedule`` or ``timezone`` is empty, the KasprApp's annotation applies, or else every quarter of an
-    hour, UTC. If ``schema`` is empty, each application has the schema that its plan names. If ``location`` is a URI, tables are external ones below it; else
-    the catalog manages them. ``developer`` is the user whose copy this is: the names of its schema, its folder and its
-    App contain it; empty: there is one copy for all.
+    ``package``. If ``schedule`` or ``timezone`` is empty, the KasprApp's annotation applies, or else every quarter of
+    an hour, UTC. If ``schema`` is empty, each application has the schema that its plan names. If ``location`` is a URI,
+    tables are external ones below it; else the catalog manages them. ``developer`` is the user whose copy this is: the
+    names of its schema, its folder and its App contain it; empty: there is one copy for all.
 
     Jobs run as ``run_as``, or as the identity that deploys. ``readers`` may read the schema, ``owners`` also manage it.
 
