@@ -16,6 +16,7 @@ from kaspr_delta.cli.demo import demo
 from kaspr_delta.cli.deploy import deploy, purge
 from kaspr_delta.cli.deployed import logs
 from kaspr_delta.cli.doctor import doctor
+from kaspr_delta.cli.init import init
 from kaspr_delta.cli.options import on_target, with_target
 from kaspr_delta.cli.plan import plan
 from kaspr_delta.cli.progress import note
@@ -36,14 +37,14 @@ application = typer.Typer(
     rich_markup_mode="markdown",
 )
 COMMANDS = (
-    *(demo, validate, plan, run),
+    *(demo, init, validate, plan, run),
     *(apply, get, describe, delete),
     *(produce, consume, table, export, status, dead_letters, rebuild),
     *(serve, deploy, logs, purge, schema, doctor),
 )
-_OF_WORKSPACES = (deploy, logs, purge)
+_WITHOUT_WAREHOUSE = (init, deploy, logs, purge)
 for command in COMMANDS:
-    shown = command if command in _OF_WORKSPACES else with_target(command)
+    shown = command if command in _WITHOUT_WAREHOUSE else with_target(command)
     application.command(command.__name__.replace("_", "-"), cls=Command)(shown)
 
 

@@ -6,9 +6,9 @@ code as on a laptop.
 """
 
 from kaspr_delta.jobs.deployment import Deployment
-from kaspr_delta.jobs.local_state import give_back_state
-from kaspr_delta.jobs.resources import application_resources
+from kaspr_delta.jobs.package import Package
+from kaspr_delta.jobs.resources import application_resources, load_resources
 from kaspr_delta.jobs.storage import Storage
 from kaspr_delta.jobs.work import Work, work_of
 
-__all__ = ["Deployment", "Storage", "Work", "application_resources", "give_back_state", "work_of"]
+__all__ = ["Deployment", "Package", "Storage", "Work", "application_resources", "load_resources", "work_of"]

@@ -42,7 +42,7 @@ def web_app(plan: Plan, deployment: Deployment, warehouse: str) -> App:
     return App(
         name=app_name(plan.application, deployment.target, deployment.developer),
         description=f"Web views of the Kaspr application {plan.application}",
-        # The bundle's root: the package is installed from its sources, and the manifests are beside it.
+        # The bundle's root, where the manifests are and, if it has them, the sources or the wheel of the package.
         source_code_path="${workspace.file_path}",
         config=AppConfig(
             command=["sh", "-c", _command(plan, deployment)],
@@ -94,6 +94,6 @@ def app_name(application: str, target: str, developer: str = "") -> str:
 
 def _command(plan: Plan, deployment: Deployment) -> str:
     """The shell command: install the packages, then serve on the port that Databricks gives."""
-    install = shlex.join(["pip", "install", "--quiet", ".[databricks,serve]", *plan.python_packages])
+    install = shlex.join(["pip", "install", "--quiet", deployment.package.of_apps, *plan.python_packages])
     serve = shlex.join(["kaspr-delta", "serve", deployment.folder, "--app", plan.application])
     return f'{install} && exec {serve} --host 0.0.0.0 --port "$DATABRICKS_APP_PORT" --behind-proxy'

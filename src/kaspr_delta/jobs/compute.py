@@ -21,14 +21,13 @@ from kaspr_delta.jobs.deployment import Deployment
 
 PACKAGE = "kaspr_delta"
 ENTRY_POINT = "kaspr-delta-task"
-WHEEL = "dist/*.whl"
 ENVIRONMENT_KEY = "kaspr"
 CLUSTER_KEY = "kaspr"
 
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """The compute of one job: ``packages`` are installed beside the wheel, ``tags`` are put on a cluster."""
+    """The compute of one job: ``packages`` are installed beside this one, ``tags`` are put on a cluster."""
 
     deployment: Deployment
     packages: tuple[str, ...]
@@ -45,7 +44,7 @@ class Compute:
             return task
         task.job_cluster_key = CLUSTER_KEY
         pypi = (Library(pypi=PythonPyPiLibrary(package=package)) for package in self.packages)
-        task.libraries = [Library(whl=WHEEL), *pypi]
+        task.libraries = [self.deployment.package.library, *pypi]
         return task
 
     def environments(self) -> VariableOrList[JobEnvironment]:
@@ -56,7 +55,7 @@ class Compute:
         spec = Environment(
             environment_version=None if base else self.deployment.environment_version,
             base_environment=base or None,
-            dependencies=[WHEEL, *self.packages],
+            dependencies=[self.deployment.package.text, *self.packages],
         )
         return [JobEnvironment(environment_key=ENVIRONMENT_KEY, spec=spec)]
 

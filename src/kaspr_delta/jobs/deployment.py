@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from kaspr_delta.errors import NotFoundError, UsageError
 from kaspr_delta.jobs.cloud import Cloud
+from kaspr_delta.jobs.package import Package
 from kaspr_delta.jobs.principal import Principal
 from kaspr_delta.spec.cron import quartz_problem, timezone_problem
 from kaspr_delta.spec.durations import interval
@@ -43,12 +44,12 @@ _MAIL = re.compile(r"[^@\s]+@[^@\s]+")
 class Deployment:
     """One target's settings. Raises UsageError for settings that a workspace would refuse or misunderstand.
 
-    ``application`` is a folder name in ``bundles/``, ``target`` a target of the bundle. If ``schedule`` or ``timezone``
-    is empty, the KasprApp's annotation applies, or else every quarter of an hour, UTC. If ``schema`` is empty, each
-    application has the schema that its plan names. If ``location`` is a URI, tables are external ones below it; else
-    the catalog manages them. Tables that only the engine reads are in a schema whose name has the ``internal_suffix``
-    behind; empty: in that of the results. ``developer`` is the user whose copy this is: the names of its schema, its
-    folder and its App contain it; empty: there is one copy for all.
+    ``application`` is a folder name in ``bundles/``, ``target`` a target of the bundle. Jobs and the App install
+    ``package``. If ``schedule`` or ``timezone`` is empty, the KasprApp's annotation applies, or else every quarter of
+    an hour, UTC. If ``schema`` is empty, each application has the schema that its plan names. If ``location`` is a URI,
+    tables are external ones below it; else the catalog manages them. Tables that only the engine reads are in a schema
+    whose name has the ``internal_suffix`` behind; empty: in that of the results. ``developer`` is the user whose copy
+    this is: the names of its schema, its folder and its App contain it; empty: there is one copy for all.
 
     Jobs run as ``run_as``, or as the identity that deploys. ``readers`` may read the schema, ``owners`` also manage it.
 
@@ -74,6 +75,7 @@ class Deployment:
 
     application: str = "order-system"
     target: str = "dev"
+    package: Package = field(default_factory=Package)
     mode: Mode = "scheduled"
     layout: LayoutChoice = "default"
     trigger: Trigger = "schedule"
@@ -187,6 +189,8 @@ def _setting(name: str, text: str) -> Any:
     if name in _LISTS:
         listed = tuple(part for part in (part.strip() for part in text.split(",")) if part)
         return listed if name in _PLAIN_LISTS else tuple(map(Principal.of, listed))
+    if name == "package":
+        return Package.of(text)
     if name == "run_as":
         return Principal.of(text) if text else None
     return text

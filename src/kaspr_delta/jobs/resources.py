@@ -20,6 +20,7 @@ from kaspr_delta.jobs.app import app_grant, has_web_views, web_app
 from kaspr_delta.jobs.dashboard import dashboard
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.job import JobBuilder
+from kaspr_delta.jobs.local_state import give_back_state
 from kaspr_delta.jobs.storage import Storage
 from kaspr_delta.jobs.work import Layout, Work, task_key, work_of
 from kaspr_delta.plan.builder.applications import ABSENT_APP
@@ -31,6 +32,19 @@ from kaspr_delta.spec.loader import LoadedManifests, load_path
 
 # The number of resources up to which one task runs all of them by default.
 _MOST_IN_ONE = 30
+
+
+def load_resources(bundle: core.Bundle) -> core.Resources:
+    """The resources of the application in the variable ``application``: ``databricks bundle`` calls this."""
+    root = Path.cwd()
+    try:
+        deployment = Deployment.from_variables(bundle.variables, bundle.target)
+        give_back_state(root, deployment.target, deployment.application)
+        return application_resources(deployment, root)
+    except UsageError as error:
+        resources = core.Resources()
+        resources.add_diagnostic_error(str(error))
+        return resources
 
 
 def application_resources(deployment: Deployment, root: Path) -> core.Resources:

@@ -32,6 +32,7 @@ def test_variables_of_the_bundle_become_settings() -> None:
         ({"timeout_minutes": "0"}, "variable 'timeout_minutes': it is 0, expected 1 or more"),
         ({"backlog_bytes": "1G"}, "variable 'backlog_bytes' is '1G', expected a number"),
         ({"read_as_visitor": "yes"}, "there are: false, true"),
+        ({"package": "shop==1.0"}, "variable 'package' is 'shop==1.0', expected kaspr-delta==VERSION or"),
         ({"notify": "ann@example.com, bob"}, "variable 'notify': 'bob' is no mail address"),
         ({"layout": "many"}, "there are: default, group, one, resource"),
         ({"every": "5"}, "variable 'every': 5: expected a number and a unit"),
@@ -70,6 +71,8 @@ def test_default_compute_is_serverless_if_scheduled_a_cluster_if_continuous(
 def test_the_bundle_has_a_variable_for_every_setting_with_its_default() -> None:
     bundle = YAML(typ="safe").load(Path(__file__).parents[3] / "databricks.yml")
     defaults = {name: variable["default"] for name, variable in bundle["variables"].items()}
+    assert set(defaults) == {field.name for field in fields(Deployment)} - {"target"}
     assert defaults.pop("host") == "${workspace.host}"
-    assert {*defaults, "host"} == {field.name for field in fields(Deployment)} - {"target"}
+    # Here the package is built from its sources.
+    assert defaults.pop("package") == "dist/*.whl"
     assert Deployment.from_variables(defaults) == Deployment()

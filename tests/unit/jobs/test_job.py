@@ -7,6 +7,7 @@ from databricks.sdk.service.jobs import JobSettings
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from kaspr_delta import __version__
 from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs import Deployment, Storage, work_of
 from kaspr_delta.jobs.job import JobBuilder
@@ -123,16 +124,31 @@ def test_a_workspace_accepts_the_jobs_of_any_plan(any_plan: Plan, deployment: De
         assert list(refused_by_a_workspace(job)) == []
 
 
-@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda d: f"{d.mode}-{d.compute}")
-def test_the_wheel_and_the_packages_of_the_application_are_installed(deployment: Deployment) -> None:
-    for job in jobs(SHOP, deployment):
-        if deployment.serverless:
-            assert job["environments"][0]["spec"]["dependencies"] == ["dist/*.whl", "scipy==1.16"]
-        for task in job["tasks"]:
-            installed = task.get("libraries")
-            assert installed == (
-                None if deployment.serverless else [{"whl": "dist/*.whl"}, {"pypi": {"package": "scipy==1.16"}}]
-            )
+@pytest.mark.parametrize("compute", ["serverless", "cluster"])
+@pytest.mark.parametrize(
+    ("package", "named", "library", "of_apps"),
+    [
+        ("dist/*.whl", "dist/*.whl", "whl", ".[databricks,serve]"),
+        ("kaspr_delta-1-py3-none-any.whl", None, "whl", "./kaspr_delta-1-py3-none-any.whl[databricks,serve]"),
+        ("./wheels/k.whl", None, "whl", "./wheels/k.whl[databricks,serve]"),
+        ("", f"kaspr-delta=={__version__}", "pypi", f"kaspr-delta[databricks,serve]=={__version__}"),
+        ("kaspr_delta[local] ~= 1.2", None, "pypi", "kaspr-delta[databricks,serve]~= 1.2"),
+        ("kaspr-delta @ https://x/k.whl", None, "pypi", "kaspr-delta[databricks,serve]@ https://x/k.whl"),
+    ],
+)
+def test_the_package_and_those_of_the_application_are_installed(
+    compute: str, package: str, named: str | None, library: str, of_apps: str
+) -> None:
+    deployment = Deployment.from_variables({"compute": compute, "package": package})
+    expected = named or package
+    (job,) = jobs(SHOP, deployment)
+    if deployment.serverless:
+        assert job["environments"][0]["spec"]["dependencies"] == [expected, "scipy==1.16"]
+    first = {"whl": expected} if library == "whl" else {"pypi": {"package": expected}}
+    for task in job["tasks"]:
+        installed = task.get("libraries")
+        assert installed == (None if deployment.serverless else [first, {"pypi": {"package": "scipy==1.16"}}])
+    assert deployment.package.of_apps == of_apps
 
 
 def test_continuous_jobs_leave_retries_and_order_to_databricks() -> None:

@@ -9,10 +9,9 @@ import pytest
 from databricks.bundles.core import Bundle, Resources, Severity
 
 from kaspr_delta.errors import UsageError
-from kaspr_delta.jobs import Deployment, application_resources
+from kaspr_delta.jobs import Deployment, application_resources, load_resources
 from kaspr_delta.jobs.resources import add_plan
 from kaspr_delta.plan.definition.application import Plan
-from resources import load_resources
 from tests.unit.jobs.plans import agent, plan
 
 ROOT = Path(__file__).parents[3]
