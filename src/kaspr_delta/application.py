@@ -44,7 +44,7 @@ from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC
 from kaspr_delta.storage.limits import Limits
-from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.namespace import Warehouse, lock_in_time
 from kaspr_delta.storage.opening import folder_tables
 from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
@@ -269,11 +269,12 @@ class Application:
         if self._stale:
             raise ResourceFailedError("\n".join(f"{ref} failed: {one.reason}" for ref, one in self._stale.items()))
 
-    def rebuild(self, resource: str) -> RunReport:
+    def rebuild(self, resource: str, *, patience: float = 0) -> RunReport:
         """Rebuild the state of a join (``join/NAME``) or of a table that is made from a table (``table/NAME``).
 
         The state is computed from the current inputs with the current definition. Only results that differ are emitted,
-        in one commit. Raises NotFoundError, UsageError for resources without such a state, and AlreadyRunningError.
+        in one commit. Raises NotFoundError, UsageError for resources without such a state, and AlreadyRunningError if
+        another process still runs the resource after ``patience`` seconds.
         """
         kind, _, name = resource.partition("/")
         (ref,) = self._refs([f"{short_kind(kind_called(kind))}/{name}"])
@@ -287,7 +288,7 @@ class Application:
             raise UsageError(
                 f"{ref} is made from a stream, whose old records may be gone: delete it with --purge and apply it again"
             )
-        return self._runner(None).rebuild(ref)
+        return self._runner(None).rebuild(ref, patience)
 
     def delete(self, kind: str, name: str, *, purge: bool = False) -> None:
         """Remove a resource from the application. Its data stay, and are used again when it is applied again.
@@ -395,14 +396,10 @@ class Application:
 
     def _lock(self, locks: contextlib.ExitStack, ref: ResourceRef, patience: float = 0) -> bool:
         """Take the lock of a resource. Returns whether it became free in so many seconds."""
-        deadline = time.monotonic() + patience
-        while True:
-            with contextlib.suppress(AlreadyRunningError):
-                locks.enter_context(self.delta.namespace.resource_lock(str(ref)))
-                return True
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_LOOK)
+        with contextlib.suppress(AlreadyRunningError):
+            lock_in_time(locks, self.delta.namespace, str(ref), patience)
+            return True
+        return False
 
     @property
     def _known(self) -> dict[str, ResourceRef]:

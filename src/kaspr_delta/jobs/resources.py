@@ -13,6 +13,7 @@ from kaspr_delta.grant import OWNER, READER, Grant
 from kaspr_delta.jobs.app import app_grant, has_web_views, web_app
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.job import JobBuilder
+from kaspr_delta.jobs.operations import operations_job
 from kaspr_delta.jobs.storage import Storage
 from kaspr_delta.jobs.work import task_key, work_of
 from kaspr_delta.plan.builder.applications import ABSENT_APP
@@ -72,6 +73,8 @@ def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment) -> N
         resources.add_job(
             f"{key}__{task_key((task.ref,))}", builder.of_task(task), location=_core_location(task.location)
         )
+    operations = operations_job(plan, deployment, warehouse)
+    resources.add_job(f"{key}__operations", operations, location=_core_location(plan.location))
     if served:
         resources.add_resource(app_key, web_app(plan, deployment, warehouse), location=_core_location(plan.location))
 

@@ -27,6 +27,7 @@ from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, Waits,
 from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Streams
 from kaspr_delta.runtime.table_groups import TableGroups
+from kaspr_delta.storage.namespace import lock_in_time
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -122,9 +123,13 @@ class Runner:
         if stop.is_set() or (not self.rebuilds and self._all and self._all <= self._failures.errors.keys()):
             self._failures.tell()
 
-    def rebuild(self, ref: ResourceRef) -> RunReport:
-        """Rebuild a resource's state. Returns a report of it. Raises AlreadyRunningError and NotFoundError."""
-        with disk_errors_explained(self.delta), self.delta.namespace.resource_lock(str(ref)):
+    def rebuild(self, ref: ResourceRef, patience: float = 0) -> RunReport:
+        """Rebuild a resource's state. Returns a report of it.
+
+        Raises AlreadyRunningError if another process still runs it after ``patience`` seconds, and NotFoundError.
+        """
+        with disk_errors_explained(self.delta), contextlib.ExitStack() as held:
+            lock_in_time(held, self.delta.namespace, str(ref), patience)
             folded = folded_batches(self.delta, self.spark)
             run_of(self.delta, self.plan, ref).recovery.rebuild(self.spark)
         return RunReport.after(self.spark, self.delta, last_of(folded))

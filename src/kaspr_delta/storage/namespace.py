@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+import time
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from kaspr_delta.storage.heartbeat import Lease
 _STATE_FOLDER = "_kaspr"
 # The folder in which Databricks compute mounts the volumes of Unity Catalog.
 _VOLUMES = Path("/Volumes")
+# Seconds between two looks at a lock that another process holds.
+_LOOK = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +189,18 @@ class UnityNamespace:
 
 
 Namespace: TypeAlias = LocalNamespace | UnityNamespace
+
+
+def lock_in_time(held: contextlib.ExitStack, namespace: Namespace, resource: str, patience: float) -> threading.Event:
+    """Hold the lock of a resource, see ``resource_lock``. Raises AlreadyRunningError after ``patience`` seconds."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return held.enter_context(namespace.resource_lock(resource))
+        except AlreadyRunningError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_LOOK)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def test_each_task_of_the_scheduled_job_comes_after_those_that_feed_it(bundle: P
 
 def test_tasks_of_the_manifests_are_jobs_of_their_own(bundle: Path) -> None:
     made = deployed(bundle)
-    assert sorted(made.jobs) == ["every_kind", *(f"every_kind__{key}" for key in TASKS)]
+    assert sorted(made.jobs) == ["every_kind", *(f"every_kind__{key}" for key in ["operations", *TASKS])]
     starts = {
         key: {part: job[part] for part in ("schedule", "trigger", "continuous") if part in job}
         for key, job in ((key, job_of(made, f"every_kind__{key}")) for key in TASKS)
@@ -99,7 +99,7 @@ def test_runs_of_a_tasks_job_are_neither_concurrent_nor_queued(bundle: Path) -> 
 def test_a_continuous_deployment_has_a_job_per_unit_of_work_and_per_task(bundle: Path) -> None:
     made = deployed(bundle, mode="continuous")
     scheduled = job_of(deployed(bundle), "every_kind")["tasks"]
-    expected = [*(task["task_key"] for task in scheduled), *TASKS]
+    expected = [*(task["task_key"] for task in scheduled), *TASKS, "operations"]
     assert sorted(made.jobs) == sorted(f"every_kind__{key}" for key in expected)
 
 
