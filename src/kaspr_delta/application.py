@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.table import TableHandle
 from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
-from kaspr_delta.control.events import REBUILD_REQUIRED
+from kaspr_delta.control.events import REBUILD_REQUIRED, REBUILT
 from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.registry import Registry, documents_of, loaded, without
 from kaspr_delta.control.totals import LocalTotals, totals_by_spark
@@ -220,7 +220,7 @@ class Application:
         try:
             return runner.until_quiet(self._refs(only), stop)
         finally:
-            self._tell(runner.rebuilds)
+            self._tell(runner)
 
     def run_continuously(
         self,
@@ -259,7 +259,7 @@ class Application:
                 started = {task.ref: started[task.ref] for task in self.plan.tasks if task.ref in started}
                 runner.started = started
                 runner.continuously(stop, pause, self._refs(known), self._changed(runner, applied))
-                self._tell(runner.rebuilds)
+                self._tell(runner)
                 for ref, reason in runner.rebuilds.items():
                     log = self.declared.log_of(ref)
                     self._stale[ref] = _Stale(reason, log, self.delta.newest(self.spark, log).version)
@@ -389,10 +389,12 @@ class Application:
     def _is_rebuilt(self, one: _Stale) -> bool:
         return self.delta.newest(self.spark, one.log).version != one.version
 
-    def _tell(self, rebuilds: Mapping[ResourceRef, str]) -> None:
-        """Append an event for each resource that needs a rebuild."""
-        for ref, reason in rebuilds.items():
+    def _tell(self, runner: Runner) -> None:
+        """Append an event for each resource that needs a rebuild, and for each that was rebuilt."""
+        for ref, reason in runner.rebuilds.items():
             self._registry.warn(kind_called(ref.kind), ref.name, REBUILD_REQUIRED, reason)
+        for ref, reason in runner.rebuilt.items():
+            self._registry.note(kind_called(ref.kind), ref.name, REBUILT, f"{reason}: made anew, as onChange says")
 
     def _lock(self, locks: contextlib.ExitStack, ref: ResourceRef, patience: float = 0) -> bool:
         """Take the lock of a resource. Returns whether it became free in so many seconds."""

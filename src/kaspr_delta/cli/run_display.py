@@ -147,6 +147,8 @@ class Lines(Tallies):
                     style="yellow",
                     event="warning",
                 )
+            case events.StateRebuilt(reason=reason):
+                note(f"  {event.resource}: {reason}, and was made anew, as onChange says", "yellow", "warning")
             case events.Waits(reason=reason):
                 note(f"  {event.resource} {in_words(reason)}", style="yellow", event="warning")
             case events.Failed(error=error):

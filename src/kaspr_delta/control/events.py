@@ -20,6 +20,9 @@ _CHANNEL = "Channel"
 REBUILD_REQUIRED = "RebuildRequired"
 """The reason of a resource that cannot go on from its state, in its condition and in an event."""
 
+REBUILT = "Rebuilt"
+"""The reason of the event that a run has made a state anew."""
+
 Resources = Mapping[tuple[str, str], Manifest]
 """Resources by kind and name."""
 

@@ -23,7 +23,7 @@ from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.runtime.failures import Failures, disk_errors_explained
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import run_of
-from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, Waits, ignore_event
+from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, StateRebuilt, Waits, ignore_event
 from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Streams
 from kaspr_delta.runtime.table_groups import TableGroups
@@ -54,6 +54,8 @@ class Runner:
     started: dict[ResourceRef, datetime] = field(default_factory=dict)
     # See Failures.
     waiting: Callable[[], Mapping[ResourceRef, str]] = dict
+    # The resources whose state this run has made anew, with the reasons.
+    rebuilt: dict[ResourceRef, str] = field(default_factory=dict, init=False)
     _runs: dict[ResourceRef, ResourceRun] = field(default_factory=dict, init=False)
     _lost: list[threading.Event] = field(default_factory=list, init=False)
     # Set to end a run before it is quiet.
@@ -93,7 +95,7 @@ class Runner:
             else:
                 raise _endless(_refs(stages))
         self._failures.tell()
-        return RunReport.after(self.spark, self.delta, last_of(folded))
+        return RunReport.after(self.spark, self.delta, last_of(folded), self.rebuilt)
 
     def continuously(
         self,
@@ -300,7 +302,10 @@ class Runner:
 
     def _recover(self, ref: ResourceRef, folded: dict[str, dict[str, int]]) -> None:
         with self._failures.noting(ref):
-            self._runs[ref].recovery.recover(self.spark, folded)
+            reason = self._runs[ref].recovery.recover(self.spark, folded)
+            if reason is not None:
+                self.rebuilt[ref] = reason
+                self.listener(StateRebuilt(ref, reason))
 
     def _to_lock(self, refs: Sequence[ResourceRef]) -> list[ResourceRef]:
         """The resources to lock, and, if locks do not bind other processes, those that share tables with them."""

@@ -1,4 +1,4 @@
-"""What a retry of dead letters reads and writes: the contract, and how Spark keeps it."""
+"""Reads and writes of a retry of dead letters: the contract, and how Spark keeps it."""
 
 from __future__ import annotations
 

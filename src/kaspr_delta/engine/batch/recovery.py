@@ -28,21 +28,25 @@ class Recovery:
 
     runner: BatchRunner
 
-    def recover(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
+    def recover(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> str | None:
         """Before the first batch, fold the batches that a killed run had committed (see ``folded_batches``).
 
-        A checkpoint begins if there is none, or if the newest one reads other sources. Raises RebuildNeededError if the
-        state is that of another definition, and SetupError if it has another format.
+        A checkpoint begins if there is none, or if the newest one reads other sources. A state of another definition is
+        rebuilt where the resource says so, and the reason is returned. Otherwise it raises RebuildNeededError, and
+        SetupError for a state of another format.
         """
         runner = self.runner
         with runner.lock:
             # Companions may fold for this resource, in another process too: so progress is read under the lock.
             runner.fold_unfolded(spark, folded_batches(runner.delta, spark) if runner.companions else folded)
             start = runner.log.end.start
-            if start is not None:
-                _check(runner.resource, start)
+            changed = None if start is None else _changed(runner.resource, start)
+            if changed is not None:
+                self._begin(spark, again=True)
+                return changed.reason
             if start is None or self.sources_changed(spark):
                 self._begin(spark)
+            return None
 
     def sources_changed(self, spark: SparkSession) -> bool:
         """Whether the resource now reads other sources than its checkpoint does."""
@@ -143,8 +147,11 @@ def cannot_go_on(resource: Resource[Any], reason: str) -> KasprError:
     )
 
 
-def _check(resource: Resource[Any], start: Start) -> None:
-    """Raise RebuildNeededError if the state was made by another definition, SetupError if it has another format."""
+def _changed(resource: Resource[Any], start: Start) -> RebuildNeededError | None:
+    """The error that the state was made by another definition, which is raised unless the resource rebuilds itself.
+
+    Raises SetupError for a state of another format.
+    """
     ref = resource.ref
     if start.format != STATE_FORMAT:
         msg = (
@@ -153,5 +160,6 @@ def _check(resource: Resource[Any], start: Start) -> None:
         )
         raise SetupError(msg)
     error = rebuild_needed(ref, start.definition, resource.definition)
-    if error is not None:
+    if error is not None and not resource.rebuilds_itself:
         raise error
+    return error
