@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.table import TableHandle
 from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
-from kaspr_delta.control.events import REBUILD_REQUIRED
+from kaspr_delta.control.events import REBUILD_REQUIRED, REBUILT
 from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.registry import Registry, documents_of, loaded, without
 from kaspr_delta.control.totals import LocalTotals, totals_by_spark
@@ -44,7 +44,7 @@ from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC
 from kaspr_delta.storage.limits import Limits
-from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.namespace import Warehouse, lock_in_time
 from kaspr_delta.storage.opening import folder_tables
 from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
@@ -223,7 +223,7 @@ class Application:
         try:
             return runner.until_quiet(self._refs(only), stop)
         finally:
-            self._tell(runner.rebuilds)
+            self._tell(runner)
 
     def run_continuously(
         self,
@@ -264,7 +264,7 @@ class Application:
                 started = {task.ref: started[task.ref] for task in self.plan.tasks if task.ref in started}
                 runner.started = started
                 runner.continuously(stop, pause, self._refs(known), self._changed(runner, applied))
-                self._tell(runner.rebuilds)
+                self._tell(runner)
                 for ref, reason in runner.rebuilds.items():
                     log = self.declared.log_of(ref)
                     self._stale[ref] = _Stale(reason, log, self.delta.newest(self.spark, log).version)
@@ -280,11 +280,12 @@ class Application:
         since = self._registry.waiting({id_: in_words(dict(self.plan.waiting)[ref]) for id_, ref in refs.items()})
         return {str(refs[id_]): at for id_, at in since.items()}
 
-    def rebuild(self, resource: str) -> RunReport:
+    def rebuild(self, resource: str, *, patience: float = 0) -> RunReport:
         """Rebuild the state of a join (``join/NAME``) or of a table that is made from a table (``table/NAME``).
 
         The state is computed from the current inputs with the current definition. Only results that differ are emitted,
-        in one commit. Raises NotFoundError, UsageError for resources without such a state, and AlreadyRunningError.
+        in one commit. Raises NotFoundError, UsageError for resources without such a state, and AlreadyRunningError if
+        another process still runs the resource after ``patience`` seconds.
         """
         kind, _, name = resource.partition("/")
         (ref,) = self._refs([f"{short_kind(kind_called(kind))}/{name}"])
@@ -298,7 +299,7 @@ class Application:
             raise UsageError(
                 f"{ref} is made from a stream, whose old records may be gone: delete it with --purge and apply it again"
             )
-        return self._runner(None).rebuild(ref)
+        return self._runner(None).rebuild(ref, patience)
 
     def delete(self, kind: str, name: str, *, purge: bool = False) -> None:
         """Remove a resource from the application. Its data stay, and are used again when it is applied again.
@@ -400,21 +401,19 @@ class Application:
     def _is_rebuilt(self, one: _Stale) -> bool:
         return self.delta.newest(self.spark, one.log).version != one.version
 
-    def _tell(self, rebuilds: Mapping[ResourceRef, str]) -> None:
-        """Append an event for each resource that needs a rebuild."""
-        for ref, reason in rebuilds.items():
+    def _tell(self, runner: Runner) -> None:
+        """Append an event for each resource that needs a rebuild, and for each that was rebuilt."""
+        for ref, reason in runner.rebuilds.items():
             self._registry.warn(kind_called(ref.kind), ref.name, REBUILD_REQUIRED, reason)
+        for ref, reason in runner.rebuilt.items():
+            self._registry.note(kind_called(ref.kind), ref.name, REBUILT, f"{reason}: made anew, as onChange says")
 
     def _lock(self, locks: contextlib.ExitStack, ref: ResourceRef, patience: float = 0) -> bool:
         """Take the lock of a resource. Returns whether it became free in so many seconds."""
-        deadline = time.monotonic() + patience
-        while True:
-            with contextlib.suppress(AlreadyRunningError):
-                locks.enter_context(self.delta.namespace.resource_lock(str(ref)))
-                return True
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_LOOK)
+        with contextlib.suppress(AlreadyRunningError):
+            lock_in_time(locks, self.delta.namespace, str(ref), patience)
+            return True
+        return False
 
     @property
     def _known(self) -> dict[str, ResourceRef]:

@@ -68,7 +68,7 @@ class RebuildNeededError(KasprError):
 
     def __init__(self, resource: str, reason: str) -> None:
         super().__init__(f"{resource} cannot go on: {reason}. Bring it up to date with: kaspr-delta rebuild {resource}")
-        self.resource = resource
+        self.resource, self.reason = resource, reason
 
 
 class SerializationError(KasprError):

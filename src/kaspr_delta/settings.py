@@ -7,6 +7,15 @@ DEFAULT_WAREHOUSE = ".kaspr-delta"
 JOB_FRAMEWORK = "kaspr-delta"
 """The tag ``framework`` of every deployed job, by which they are found."""
 
+PURPOSE_TAG = "purpose"
+"""The tag of the job that operates an application; its value is ``OPERATION``."""
+
+OPERATION = "operation"
+"""The first argument of that job's task. Then come the folder of the manifests, the command as text, and options."""
+
+OPERATION_PARAMETER = "command"
+"""The parameter of that job that holds the command."""
+
 APPLICATION_MARK = "kaspr.application"
 """The property of a schema of Unity Catalog that names the application that made it."""
 

@@ -12,10 +12,12 @@ from kaspr_delta.engine.batch import migrations, recovery
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT
 from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.errors import SetupError
-from kaspr_delta.runtime.run_events import Migrated, RunEvent, Waits
+from kaspr_delta.runtime.report import RunReport
+from kaspr_delta.runtime.run_events import Migrated, RunEvent, StateRebuilt, Waits
 from tests.continuous import running, wait_until
 from tests.limits import set_limits
 from tests.spark.channels import last_values
+from tests.spark.killing import around_writes, killed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 MANIFESTS = (Path(__file__).parent / "applications" / "joins.yaml").read_text()
 BY_PRODUCT = 'return order["product_id"]'
 BY_SPARE = "return order.get('spare') or order['product_id']"
+BY_ITSELF = "{config: {onChange: rebuild}}"
 INNER = "join/inner"
 JOINS = [INNER, "join/left"]
 
@@ -34,9 +37,14 @@ class Warehouse:
         self.spark = spark
         self.folder = folder
 
-    def open(self, joins: int = -1, **changes: str) -> Application:
-        """The application with changes, those of the extractor in all joins or in the first ones."""
+    def open(self, joins: int = -1, *, by_itself: bool = False, **changes: str) -> Application:
+        """The application with changes, those of the extractor in all joins or in the first ones.
+
+        ``by_itself``: with ``onChange: rebuild``.
+        """
         text = MANIFESTS
+        if by_itself:
+            text = text.replace("metadata: {name: joins}\n", f"metadata: {{name: joins}}\nspec: {BY_ITSELF}\n", 1)
         for before, after in changes.items():
             text = text.replace(
                 {"extractor": BY_PRODUCT, "channel": "outputChannel: left-joined"}[before], after, joins
@@ -105,6 +113,19 @@ def test_a_changed_extractor_needs_a_rebuild_that_emits_only_differing_rows(ware
     assert not failures
     assert last_values(changed.channel("inner-channel").records()) == changed.join("inner").to_dict()
 
+    itself = warehouse.open(extractor=BY_SPARE, by_itself=True)
+    assert {str(one.resource): one.state for one in itself.status().resources}[JOINS[1]] == "ran"
+    seen.clear()
+    report = itself.run(only=JOINS, listener=seen.append)
+    reason = "its extractor has changed since its state was made"
+    assert report.rebuilt == {JOINS[1]: reason}
+    assert report.resources[JOINS[1]].rows_out == 4
+    assert [(str(one.resource), one.reason) for one in seen if isinstance(one, StateRebuilt)] == [(JOINS[1], reason)]
+    assert names(itself, "left") == {**names(itself), "vanishes": None}
+    (event,) = [one for one in itself._registry.events() if one.reason == "Rebuilt"]
+    assert (event.type, event.name) == ("Normal", "left")
+    assert itself.run(only=JOINS) == RunReport({})
+
 
 @pytest.mark.slow
 def test_the_old_extractor_brings_a_join_back_into_a_continuous_run(warehouse: Warehouse) -> None:
@@ -157,6 +178,28 @@ def test_a_rebuild_of_an_empty_join_emits_nothing(empty: Warehouse) -> None:
     app.rebuild(INNER)
     assert app.join("inner").to_dict() == {}
     assert app.channel("inner-channel").records() == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_killed_before_and_after_every_write_of_its_own_rebuild_a_join_is_made_anew_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """With ``onChange: rebuild``: each kill leaves the old result or the new one, and the channel has no row twice."""
+    for point in around_writes(["channel__inner_channel", "inner", "subscriptions__inner", "_kaspr_progress"]):
+        folder = tmp_path / "-".join(point)
+        folder.mkdir()
+        mine = Warehouse(spark, folder)
+        app = mine.open()
+        fill(app)
+        app.run(only=[INNER])
+        mine.open(joins=1, extractor=BY_SPARE, by_itself=True)
+        killed(folder / "manifests.yaml", folder / "wh", INNER, point)
+        again = mine.open(joins=1, extractor=BY_SPARE, by_itself=True)
+        again.run(only=[INNER])
+        assert names(again) == {"same": "Widget", "moves": "Gadget", "appears": "Gadget"}, point
+        assert len(again.channel("inner-channel").records()) == 6, point
+        assert last_values(again.channel("inner-channel").records()) == again.join("inner").to_dict(), point
 
 
 @pytest.mark.slow

@@ -5,20 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.control.retry import LocalDeadLetters
+from kaspr_delta.control.retry import RetryableDeadLetters
 from kaspr_delta.engine.rows.sequence import seq_of
 from kaspr_delta.engine.streams.source import channel_records, topic_records
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.resources import ChannelInput
-from kaspr_delta.storage.layout import RETRY_FOR, TOPIC, kind_for
+from kaspr_delta.spec.loader import load_path
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EVENTS, RETRY_FOR, SYSTEM, TOPIC, kind_for
+from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.system_tables import SessionSystemTables
+from kaspr_delta.storage.tables import Tables
 from tests.folders import delta_rs
+from tests.unit.control.test_dead_letters import AT, HEADERS, NOW, VALUE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 APPLICATION = Path(__file__).parent / "applications" / "retry.yaml"
+BUNDLE = Path(__file__).parents[2] / "bundles" / "order-system"
+TOPIC_TABLE, CHANNEL_TABLE = "topic__raw_orders", "channel__orders_products_joined"
 FOR_ONE = Path(__file__).parent / "applications" / "retry_for_one.yaml"
 
 
@@ -64,11 +74,53 @@ def test_each_reader_of_a_channel_gets_only_its_own_retried_records(spark: Spark
     assert seen("agent/b", tombstones=True) == [value, None]
 
 
+def test_a_retry_over_a_catalog_sends_each_record_once(spark: SparkSession, catalog: str) -> None:
+    """Two failed batches of a topic, and one of a channel. One letter's record is gone, and its letter stays."""
+    tables = Tables(Warehouse(catalog).namespace("order_system"))
+    tables.create_schema(spark)
+    for table, layout in {TOPIC_TABLE: TOPIC, CHANNEL_TABLE: CHANNEL, **SYSTEM}.items():
+        tables.create(spark, table, layout)
+    sent = [(b'"O1"', VALUE), (b'"O2"', VALUE), (b"\xff", None)]
+    rows = [{"key": key, "value": value, "timestamp": AT, "headers": HEADERS, "partition": 1} for key, value in sent]
+    tables.append(spark, pa.Table.from_pylist(rows, arrow_schema(TOPIC.columns)), TOPIC_TABLE)
+    emitted = {"key": "1", "kind": "value", "left": "{}", "right": "1", "timestamp": AT, "checkpoint": "1", "batch": 1}
+    tables.append(spark, pa.Table.from_pylist([emitted], arrow_schema(CHANNEL.columns)), CHANNEL_TABLE)
+    topic, channel = ("agent/ingest-orders", "raw-orders"), ("agent/process-enriched-orders", "orders-products-joined")
+    failed = [
+        (*topic, '"O1"', VALUE.decode(), "failed", "it's {2}", AT, 4, NOW),
+        (*topic, '"O2"', VALUE.decode(), "failed", None, AT, 5, NOW),
+        (*topic, "\ufffd", None, "failed", None, AT, 5, NOW),
+        (*topic, "gone", None, "failed", None, None, 5, NOW),
+        (*channel, "1", '{"left":{},"right":1}', "failed", None, AT, 1, NOW),
+    ]
+    system = SessionSystemTables(spark, tables)
+    system.append(DEAD_LETTERS, failed)
+    (plan,), _ = build_plans(load_path(BUNDLE))
+    letters = RetryableDeadLetters.by_session(spark, tables, plan)
+    retried = letters.retry(letters.newest(10), "ann", only_failed=True)
+    assert {origin.name: count for origin, count in retried.records.items()} == {
+        "raw-orders": 3,
+        "orders-products-joined": 1,
+    }
+    assert [letter.key for letter in retried.lost] == [letter.key for letter in letters.newest(10)] == ["gone"]
+    assert letters.counts() == {topic: 1}
+    marked = {"key": RETRY_FOR, "value": topic[0].encode()}
+    again = letters.records.rows(TOPIC_TABLE, ["key", "value", "headers"], "seq IS NOT NULL")
+    assert sorted((row["key"], row["value"]) for row in again) == sorted(sent)
+    assert [row["headers"] for row in again] == [[*HEADERS, marked]] * 3
+    (one,) = letters.records.rows(CHANNEL_TABLE, ["key", "kind", "left", "right", "timestamp"], "checkpoint IS NULL")
+    assert list(one.values()) == ["1", kind_for("value", channel[0]), "{}", "1", AT]
+    assert sum(event["reason"] == "DeadLetterRetried" for event in system.rows(EVENTS)) == 2
+    system.append(DEAD_LETTERS, failed)  # as if the process had died before the letters were removed
+    letters.retry(letters.newest(10), only_failed=True)
+    assert (tables.count(spark, TOPIC_TABLE), tables.count(spark, CHANNEL_TABLE)) == (6, 2)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("tables_with_own_ids")
 def test_a_record_retried_after_the_cause_is_repaired_is_processed_once(spark: SparkSession, tmp_path: Path) -> None:
     with Application.open(APPLICATION, warehouse=tmp_path / "wh", spark=spark) as app:
-        letters = LocalDeadLetters.of(delta_rs(app.delta.namespace), app.plan)
+        letters = RetryableDeadLetters.of(delta_rs(app.delta.namespace), app.plan)
         app.table("rates").put({"EUR": 1})
         app.topic("amounts").produce(
             [
@@ -117,7 +169,7 @@ def test_a_retry_only_for_the_failed_reader_reaches_no_other_reader(spark: Spark
     manifests = tmp_path / "retry.yaml"
     manifests.write_text(FOR_ONE.read_text().replace("FOLDER", str(tmp_path)))
     with Application.open(manifests, warehouse=tmp_path / "wh", spark=spark) as app:
-        letters = LocalDeadLetters.of(delta_rs(app.delta.namespace), app.plan)
+        letters = RetryableDeadLetters.of(delta_rs(app.delta.namespace), app.plan)
 
         def others() -> dict[str, Any]:
             return {

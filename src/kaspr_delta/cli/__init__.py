@@ -17,6 +17,7 @@ from kaspr_delta.cli.deploy import deploy, purge
 from kaspr_delta.cli.deployed import logs
 from kaspr_delta.cli.doctor import doctor
 from kaspr_delta.cli.init import init
+from kaspr_delta.cli.operation import expanded
 from kaspr_delta.cli.options import on_target, with_target
 from kaspr_delta.cli.plan import plan
 from kaspr_delta.cli.progress import note
@@ -70,7 +71,7 @@ def task() -> None:
     failed.
     """
     try:
-        application()
+        application(expanded(sys.argv[1:]))
     except SystemExit as end:
         if end.code:
             raise

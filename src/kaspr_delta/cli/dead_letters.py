@@ -5,21 +5,26 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kaspr_delta.cli.completion import complete_resource
+from kaspr_delta.cli.deployed import ProfileOption, TargetOption
+from kaspr_delta.cli.operation import operate
 from kaspr_delta.cli.progress import note
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import UsageError
 from kaspr_delta.serde.json_lines import json_line
 
+if TYPE_CHECKING:
+    from kaspr_delta.control.retry import RetryableDeadLetters
+
 # Letters that are retried at once.
 _AT_ONCE = 10_000
 
 
-def dead_letters(
+def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
     target: Target,
     resource: Annotated[
         str | None,
@@ -34,45 +39,45 @@ def dead_letters(
     yes: Annotated[  # noqa: FBT002
         bool, typer.Option("--yes", "-y", help="Retry: do not ask, also where others get records a second time.")
     ] = False,
+    deployed: TargetOption = None,
+    profile: ProfileOption = None,
 ) -> None:
     """Print the records and rows that could not be processed, with the reason, as JSON lines, oldest first; or retry.
 
     A retry puts each record once more on the topic or channel that it came from, and removes the dead letter. All
     readers of the topic or channel get the record; the command names those that would get it a second time, and asks.
-    With --only-failed they skip the record. Rows of tables are tried when they change. It needs no Spark, and the next
-    run takes the records up.
+    With --only-failed they skip the record. Rows of tables are tried when they change. In a folder it needs no Spark.
+    The next run takes the records up.
+
+    With --target the job for operations that was deployed to that target does it. The command waits for it and prints
+    its output.
 
     For example:
 
         kaspr-delta dead-letters
         kaspr-delta dead-letters --resource agent/process-enriched-orders --retry --only-failed
+        kaspr-delta dead-letters --target prod
     """
-    if retry:
-        _retry(target, resource, only_failed=only_failed, yes=yes)
-        return
-    if only_failed or yes:
+    if (only_failed or yes) and not retry:
         raise UsageError(
             f"{'--only-failed' if only_failed else '--yes'} is for --retry: add that, or leave both out to see letters"
         )
+    if deployed is not None:
+        chosen = {"--retry": retry, "--only-failed": only_failed, "--yes": yes}
+        options = [*(["--resource", resource] if resource else []), *(name for name, on in chosen.items() if on)]
+        operate(deployed, target.app, profile, ["dead-letters", *options])
+        return
+    if retry:
+        _retry(target, resource, only_failed=only_failed, yes=yes)
+        return
     for letter in target.open().dead_letters(resource):
         typer.echo(json_line(letter))
 
 
 def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool) -> None:
-    from kaspr_delta.control.retry import LocalDeadLetters
-    from kaspr_delta.runtime.applying import applied_registry
-    from kaspr_delta.storage.opening import folder_tables
-
-    location = target.location
-    if location.is_unity:
-        raise UsageError(
-            "dead letters can be retried on this machine's disk only: put the records on their topics with produce"
-        )
-    plan = applied_registry(location, target.app).plan()
-    tables = None if plan is None else folder_tables(location.namespace(plan.schema))
-    if plan is None or tables is None:
+    letters = _letters(target)
+    if letters is None:
         return
-    letters = LocalDeadLetters.of(tables, plan)
     chosen = letters.newest(_AT_ONCE, resource)
     if not only_failed and not yes:
         _ask(letters.seen_twice(chosen))
@@ -87,6 +92,21 @@ def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool
         note(f"{name}: {count} cannot be retried by themselves. {why}", style="yellow")
     if not chosen:
         note("there are no dead letters")
+
+
+def _letters(target: Target) -> RetryableDeadLetters | None:
+    """The dead letters of the application: in a folder without Spark. None if nothing of it is applied any more."""
+    from kaspr_delta.control.retry import RetryableDeadLetters
+    from kaspr_delta.runtime.applying import applied_registry
+    from kaspr_delta.storage.opening import folder_tables
+
+    location = target.location
+    if location.is_unity:
+        application = target.open()
+        return RetryableDeadLetters.by_session(application.spark, application.delta, application.plan)
+    plan = applied_registry(location, target.app).plan()
+    tables = None if plan is None else folder_tables(location.namespace(plan.schema))
+    return None if plan is None or tables is None else RetryableDeadLetters.of(tables, plan)
 
 
 def _ask(seen_twice: Sequence[str]) -> None:

@@ -79,11 +79,12 @@ def logs(  # noqa: PLR0913, PLR0917  one parameter an option
         note("no job has run yet")
     for job, run, task in attempts:
         typer.echo(f"== {job.name}, {_started(run)}: {task.key} {task.state}")
-        for line in _written(workspace, task):
+        for line in written(workspace, task):
             typer.echo(line)
 
 
-def _written(workspace: Workspace, task: TaskRun) -> Iterator[str]:
+def written(workspace: Workspace, task: TaskRun) -> Iterator[str]:
+    """Lines: what a task wrote, and what stopped it if it failed."""
     output = workspace.output(task)
     if output.text:
         yield output.text.rstrip("\n")

@@ -96,6 +96,7 @@ def show_report(report: RunReport, screen: Console) -> None:
                 "rowsOut": done.rows_out,
                 "deadLetters": done.dead_letters,
                 "seconds": round(done.seconds, 3),
+                **({"rebuilt": report.rebuilt[name]} if name in report.rebuilt else {}),
             }
             for name, done in sorted(report.resources.items())
         }
@@ -110,5 +111,7 @@ def show_report(report: RunReport, screen: Console) -> None:
         counted = (str(done.batches), str(done.rows_in), str(done.rows_out), letters)
         table.add_row(name, *counted, f"{done.seconds:.1f}")
     screen.print(table)
+    for name, reason in sorted(report.rebuilt.items()):
+        screen.print(f"{name} was made anew: {reason}", markup=False)
     if report.dead_letters:
         screen.print("[red]some rows could not be processed[/red]: see `kaspr-delta dead-letters`")

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from kaspr_delta.cli.completion import complete_rebuilt, complete_resource
+from kaspr_delta.cli.deployed import ProfileOption, TargetOption
 from kaspr_delta.cli.interruption import stopped_by_change, stopped_by_signal
+from kaspr_delta.cli.operation import operate
 from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report, working
 from kaspr_delta.cli.target import Target
-from kaspr_delta.errors import ResourceFailedError, may_pass
+from kaspr_delta.errors import AlreadyRunningError, ResourceFailedError, UsageError, may_pass
 from kaspr_delta.grant import Grant
 from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime.versions import Versions
@@ -27,6 +29,15 @@ if TYPE_CHECKING:
     from kaspr_delta.runtime.report import RunReport
 
 _IN_JOBS = "In jobs"
+OriginOption = Annotated[
+    str,
+    typer.Option(
+        "--origin",
+        metavar="NAME",
+        help="The name of the manifests, if they lie elsewhere each time.",
+        rich_help_panel=_IN_JOBS,
+    ),
+]
 # Seconds before a run tries again what failed.
 _BEFORE_RETRY = 60.0
 
@@ -51,15 +62,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
             help="A live table, plain lines, or JSON lines for a log; auto is live on a terminal, else plain."
         ),
     ] = "auto",
-    origin: Annotated[
-        str,
-        typer.Option(
-            "--origin",
-            metavar="NAME",
-            help="The name of the manifests, if they lie elsewhere each time.",
-            rich_help_panel=_IN_JOBS,
-        ),
-    ] = "",
+    origin: OriginOption = "",
     grant: Annotated[
         list[str] | None,
         typer.Option(
@@ -195,7 +198,7 @@ def _show_waiting(application: Application) -> None:
             note(str(finding), style="yellow", event="warning")
 
 
-def rebuild(
+def rebuild(  # noqa: PLR0913, PLR0917  one parameter an option
     target: Target,
     resource: Annotated[
         str,
@@ -205,6 +208,11 @@ def rebuild(
             autocompletion=complete_rebuilt,
         ),
     ],
+    path: Annotated[Path | None, typer.Argument(help="Manifests to apply first: a file or a folder.")] = None,
+    patience: Annotated[str, typer.Option(help="How long to wait while another process runs the resource.")] = "0s",
+    deployed: TargetOption = None,
+    profile: ProfileOption = None,
+    origin: OriginOption = "",
 ) -> None:
     """Make the state of a join, or of a table made from another resource, anew: by its newest applied definition.
 
@@ -212,12 +220,32 @@ def rebuild(
     tables have changed, or a table's functions, and if unread changes of a source are gone. Readers see one change,
     with only the rows that differ.
 
+    With --target the job for operations that was deployed to that target does it, by the manifests that were deployed.
+    The command waits for it and prints its output.
+
     For example:
 
         kaspr-delta rebuild join/orders-products-join
         kaspr-delta rebuild table/orders-per-customer
+        kaspr-delta rebuild join/orders-products-join --target prod
     """
-    application = target.open()
-    with working(f"Rebuilding {resource}"):
-        report = application.rebuild(resource)
+    wait = interval("--patience", patience)
+    if deployed is not None:
+        if path is not None:
+            raise UsageError("--target rebuilds by the manifests that were deployed: leave PATH out")
+        operate(deployed, target.app, profile, ["rebuild", resource, *(["--patience", patience] if wait else [])])
+        return
+    application = target.open(path, origin)
+    try:
+        report = _rebuilt(application, resource)
+    except AlreadyRunningError as error:
+        if not wait:
+            raise
+        note(f"{error}, or wait: this goes on as soon as that has ended, within {patience}")
+        report = _rebuilt(application, resource, wait / 1_000)
     show_report(report, results())
+
+
+def _rebuilt(application: Application, resource: str, patience: float = 0) -> RunReport:
+    with working(f"Rebuilding {resource}"):
+        return application.rebuild(resource, patience=patience)

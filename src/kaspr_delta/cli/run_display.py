@@ -125,7 +125,7 @@ class Lines(Tallies):
         with contextlib.suppress(OSError):  # a closed log does not stop the run
             self._tell(event, before, lag)
 
-    def _tell(self, event: events.RunEvent, before: int | None, lag: int | None) -> None:
+    def _tell(self, event: events.RunEvent, before: int | None, lag: int | None) -> None:  # noqa: C901  a case an event
         match event:
             case events.BatchDone(report=report):
                 self._batch(event, report, lag)
@@ -150,6 +150,8 @@ class Lines(Tallies):
                     style="yellow",
                     event="warning",
                 )
+            case events.StateRebuilt(reason=reason):
+                note(f"  {event.resource}: {reason}, and was made anew, as onChange says", "yellow", "warning")
             case events.Waits(reason=reason):
                 note(f"  {event.resource} {in_words(reason)}", style="yellow", event="warning")
             case events.Failed(error=error):

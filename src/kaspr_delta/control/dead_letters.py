@@ -15,7 +15,9 @@ from kaspr_delta.plan.definition.resources import ChannelInput, ResourceRef, Top
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.spec.patterns import matching
 from kaspr_delta.storage.layout import DEAD_LETTERS
-from kaspr_delta.storage.page_reads import PageReads
+from kaspr_delta.storage.page_reads import SystemReads
+
+_JOB = "kaspr-delta dead-letters --retry --target TARGET"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,9 @@ class Retried:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The current dead letters of an application. Only LocalDeadLetters can retry them."""
+    """The current dead letters of an application. Only RetryableDeadLetters can retry them."""
 
-    tables: PageReads
+    tables: SystemReads
     plan: Plan
 
     def newest(self, most: int, resource: str | None = None, letter: str | None = None) -> list[Letter]:
@@ -95,8 +97,8 @@ class DeadLetters:
         return False
 
     def retry(self, letters: Iterable[Letter], asked_by: str | None = None, *, only_failed: bool = False) -> Retried:  # noqa: ARG002
-        """Put the records of letters on their topics and channels again. Raises PermissionError in a catalog."""
-        raise PermissionError("Nothing is retried in a catalog: put records on their topics with kaspr-delta produce.")
+        """Put the records of letters on their topics and channels again. Raises PermissionError over a catalog."""
+        raise PermissionError(f"Pages over a catalog retry nothing: {_JOB} does.")
 
     def origin_of(self, letter: Letter) -> Origin | None:
         """The topic or channel that the letter's record came from; None for another source, see ``why_not``."""
@@ -112,10 +114,8 @@ class DeadLetters:
     def why_not(self, letter: Letter) -> str:
         """The reason why a letter cannot be retried alone, or not here, and the alternative."""
         ref, origin = letter.ref, self.origin_of(letter)
-        if origin is not None and origin.kind == "topic":
-            return f"Nothing is retried in a catalog: put its record on topic {origin.name} with kaspr-delta produce."
         if origin is not None:
-            return "Nothing is retried in a catalog: its record comes again when the rows that are joined change."
+            return f"Pages over a catalog retry nothing: {_JOB} does."
         if ref.kind == "task":
             return "A task runs again when it is due."
         if ref.kind == "topic":

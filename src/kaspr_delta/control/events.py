@@ -22,6 +22,9 @@ REBUILD_REQUIRED = "RebuildRequired"
 WAITING, RESUMED = "Waiting", "Resumed"
 """The reasons of events of a resource that waits, and of one that no longer waits."""
 
+REBUILT = "Rebuilt"
+"""The reason of the event that a run has made a state anew."""
+
 Resources = Mapping[tuple[str, str], Manifest]
 """Resources by kind and name."""
 

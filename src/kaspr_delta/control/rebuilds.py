@@ -24,10 +24,13 @@ def start_in(query: Query, log: str) -> Start | None:
 
 
 def rebuilds_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:
-    """The resources that cannot go on from their states, with the reasons and remedies."""
+    """The resources that cannot go on from their states, with the reasons and remedies.
+
+    Those that the next run rebuilds by itself are not among them.
+    """
     found = {}
     for ref in plan.runs:
-        definition = definition_of(plan, ref)
+        definition = {} if ref in plan.rebuilt_on_change else definition_of(plan, ref)
         start = start_in(query, plan.log_of(ref)) if definition else None
         error = None if start is None else rebuild_needed(ref, start.definition, definition)
         if error is not None:

@@ -11,7 +11,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kaspr_delta.control.events import WARNING, Event, Resources, events_of_change, events_of_waiting
+from kaspr_delta.control.events import (
+    NORMAL,
+    WARNING,
+    Event,
+    Resources,
+    events_of_change,
+    events_of_waiting,
+)
 from kaspr_delta.errors import NotFoundError, SetupError
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
@@ -117,6 +124,10 @@ class Registry:
                 if events:
                     self.tables.append(EVENTS, [astuple(event) for event in events])
         return before, after
+
+    def note(self, kind: str, name: str, reason: str, message: str) -> None:
+        """Append an event of a resource."""
+        self.tables.append(EVENTS, [(datetime.now(timezone.utc), NORMAL, reason, kind, name, message)])
 
     def warn(self, kind: str, name: str, reason: str, message: str) -> None:
         """Append an event of a resource, unless its last one is the same at another time."""

@@ -1,37 +1,52 @@
-"""Retries of dead letters on this machine's disk: their records are put on their topics and channels again."""
+"""Retries of dead letters: their records are put on their topics and channels again."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.control.dead_letters import DeadLetters, Letter, Origin, Retried, by_resource
 from kaspr_delta.control.events import NORMAL
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.serde import json_text
+from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, RETRY_FOR, kind_for
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.page_reads import NativePageReads
-from kaspr_delta.storage.native.sql_text import literal, moment_literal
-from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.native.records import NativeRecords
+from kaspr_delta.storage.records import Records, RowsByName, SessionRecords
+from kaspr_delta.storage.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The letters whose records one statement looks up, and that one statement removes.
+_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class LocalDeadLetters(DeadLetters):
-    """The dead letters of an application on this machine's disk."""
+class RetryableDeadLetters(DeadLetters):
+    """The dead letters of an application whose tables this process may write."""
 
-    delta: DeltaRs
+    records: Records
 
     @classmethod
-    def of(cls, delta: DeltaRs, plan: Plan) -> LocalDeadLetters:
-        """The dead letters in the tables of a namespace."""
-        return cls(NativePageReads(delta), plan, delta)
+    def of(cls, delta: DeltaRs, plan: Plan) -> RetryableDeadLetters:
+        """The dead letters in a folder of this machine, without Spark."""
+        return cls(NativePageReads(delta), plan, NativeRecords(delta))
+
+    @classmethod
+    def by_session(cls, spark: SparkSession, tables: Tables, plan: Plan) -> RetryableDeadLetters:
+        """The dead letters in any namespace, with Spark."""
+        records = SessionRecords(spark, tables)
+        return cls(records, plan, records)
 
     def can_retry(self, letter: Letter) -> bool:
         """Whether the letter came from a topic or a channel."""
@@ -43,66 +58,94 @@ class LocalDeadLetters(DeadLetters):
         With ``only_failed`` each record is for the resource that failed on it, and all other readers skip it. A retry
         is idempotent: the append carries the letter's id as its transaction, so repeated and concurrent calls append a
         letter's record once. After a crash before the letter is removed, call it again.
+
+        With Spark the letters of one failed batch are one transaction: of two calls at the same time they must be the
+        same ones, as they are for all letters and for all of a resource.
         """
         sent: dict[Origin, int] = {}
         lost: list[Letter] = []
         for origin, mine in self.by_origin(letters).items():
-            found, sent[origin] = self._send(origin, mine, only_failed=only_failed)
-            lost.extend(letter for letter in mine if letter not in found)
-            if found:
+            done: list[Letter] = []
+            for some in _chunks(sorted(mine, key=_failed_together)):
+                found, count = self._send(origin, some, only_failed=only_failed)
+                if found:
+                    self.records.delete(DEAD_LETTERS, self._are(found))
+                    done.extend(found)
+                sent[origin] = sent.get(origin, 0) + count
+                lost.extend(letter for letter in some if letter not in found)
+            if done:
                 reader = " for this reader alone" if only_failed else ""
                 who = f", as {asked_by} asked" if asked_by else ""
-                self._note(found, f"put on {origin.kind} `{origin.name}` again{reader}{who}")
+                self._tell(done, f"put on {origin.kind} `{origin.name}` again{reader}{who}")
         return Retried({origin: count for origin, count in sent.items() if count}, tuple(lost))
 
-    def _send(self, origin: Origin, letters: Iterable[Letter], *, only_failed: bool) -> tuple[list[Letter], int]:
+    def _send(
+        self, origin: Origin, letters: Sequence[Letter], *, only_failed: bool
+    ) -> tuple[Mapping[Letter, object], int]:
         """Append the records of letters. Returns the letters that had one, and the number of new records."""
-        records: dict[Letter, list[dict[str, Any]]] = {}
+        found: dict[Letter, list[dict[str, Any]]] = {}
+        sent = 0
+        for part in [letters] if self.records.many_transactions else _failed_batches(letters):
 
-        def rows() -> dict[str, list[dict[str, Any]]]:
-            records.update((letter, rows) for letter in letters if (rows := records_of(self.delta, origin, letter)))
-            return {
-                f"retry:{letter.id}": [
-                    {**(handed_to(letter.resource, origin, row) if only_failed else row), "seq": seq}
-                    for seq, row in enumerate(found)
-                ]
-                for letter, found in records.items()
-            }
+            def rows(part: Sequence[Letter] = part) -> RowsByName:
+                there = records_of(self.records, origin, part)
+                found.update(there)
+                return {
+                    f"retry:{letter.id}": [
+                        {**(handed_to(letter.resource, origin, row) if only_failed else row), "seq": seq}
+                        for seq, row in enumerate(there.get(letter, ()))
+                    ]
+                    for letter in part
+                }
 
-        sent = self.delta.append_once(origin.table, rows)
-        return list(records), sent
+            sent += self.records.append_once(origin.table, rows)
+        return found, sent
 
-    def _note(self, letters: Iterable[Letter], done: str) -> None:
-        """Remove letters whose records were sent, and append an event for each resource."""
-        self.delta.delete(DEAD_LETTERS, " OR ".join(f"({_is(letter)})" for letter in letters))
+    def _tell(self, letters: Iterable[Letter], done: str) -> None:
+        """Append an event for each resource whose records were sent."""
         now = datetime.now(timezone.utc)
         events = []
         for ref, count in by_resource(letters).items():
             message = f"{count} dead letter{'s' if count > 1 else ''} {done}"
             events.append((now, NORMAL, "DeadLetterRetried", kind_called(ref.kind), ref.name, message))
-        NativeSystemTables(self.delta).append(EVENTS, events)
+        self.records.system.append(EVENTS, events)
+
+    def _are(self, letters: Iterable[Letter]) -> str:
+        """The SQL condition that holds only for the rows of letters."""
+        return " OR ".join(f"({self._is(letter)})" for letter in letters)
+
+    def _is(self, letter: Letter) -> str:
+        columns = ("resource", "source", "key", "value", "reason", "detail", "timestamp", "at", "batch")
+        values = {quoted(name): getattr(letter, name) for name in columns}
+        return " AND ".join(
+            f"{name} IS NULL" if value is None else f"{name} = {self.records.value(value)}"
+            for name, value in values.items()
+        )
 
 
-def _is(letter: Letter) -> str:
-    """The SQL condition that holds only for the rows of a letter."""
-    texts = {name: getattr(letter, name) for name in ("resource", "source", "key", "value", "reason", "detail")}
-    tests = [f"{name} IS NULL" if text is None else f"{name} = {literal(text)}" for name, text in texts.items()]
-    moments = {"timestamp": letter.timestamp, "at": letter.at}
-    tests.extend(
-        f'"{name}" IS NULL' if moment is None else f'"{name}" = {moment_literal(moment)}'
-        for name, moment in moments.items()
-    )
-    return " AND ".join([*tests, f"batch = {letter.batch}"])
+def _failed_together(letter: Letter) -> tuple[datetime, str, int, str]:
+    """An order of letters, the oldest first, in which those of one failed batch follow one another."""
+    return letter.at, letter.resource, letter.batch, letter.id
+
+
+def _failed_batches(letters: Sequence[Letter]) -> list[list[Letter]]:
+    return [list(some) for _, some in groupby(letters, lambda letter: _failed_together(letter)[:-1])]
+
+
+def _chunks(letters: Sequence[Letter]) -> Iterator[Sequence[Letter]]:
+    return (letters[first : first + _AT_ONCE] for first in range(0, len(letters), _AT_ONCE))
 
 
 _RECORD = ("key", "value", "headers", "timestamp", "partition")
 # A record that is put on a channel again belongs to no batch of the join, and the join's state ignores it.
 _EMISSION = ("key", "kind", "left", "right", "timestamp")
+_ORDER = ("checkpoint", "batch", "seq")
 
 
-def records_of(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
-    """The record of a letter, once per copy, as columns of its origin's table. Empty if the record is gone."""
-    return (_on_channel if origin.kind == "channel" else _on_topic)(delta, origin, letter)
+def records_of(records: Records, origin: Origin, letters: Sequence[Letter]) -> dict[Letter, list[dict[str, Any]]]:
+    """The record of each letter, once per copy, as columns of its origin's table. Letters without one are left out."""
+    found = (_on_channel if origin.kind == "channel" else _on_topic)(records, origin, letters)
+    return {letter: rows for letter, rows in found if rows}
 
 
 def handed_to(reader: str, origin: Origin, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,35 +155,50 @@ def handed_to(reader: str, origin: Origin, record: Mapping[str, Any]) -> dict[st
     return {**record, "headers": [*(record["headers"] or ()), {"key": RETRY_FOR, "value": reader.encode()}]}
 
 
-def _on_topic(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
-    """The record of a letter from its topic, once per copy. Empty if it is gone.
+def _on_topic(
+    records: Records, origin: Origin, letters: Sequence[Letter]
+) -> Iterator[tuple[Letter, list[dict[str, Any]]]]:
+    """The records of letters from their topic, each once per copy. None of one that is gone.
 
     A letter holds only text; the topic has the bytes, the headers and the partition. The mark of an earlier retry for
     one reader is removed.
     """
-    at = "timestamp IS NULL" if letter.timestamp is None else f"timestamp = {moment_literal(letter.timestamp)}"
-    columns = ", ".join(f'"{name}"' for name in _RECORD)
-    rows = delta.rows(origin.table, f"SELECT {columns} FROM t WHERE {at}")  # noqa: S608
+    moments = {letter.timestamp for letter in letters}
+    listed = ", ".join(records.value(moment) for moment in moments if moment is not None)
+    at = [*([f"timestamp IN ({listed})"] if listed else []), *(["timestamp IS NULL"] if None in moments else [])]
+    rows = records.rows(origin.table, _RECORD, " OR ".join(at))
+    by_moment: dict[datetime | None, list[dict[str, Any]]] = {moment: [] for moment in moments}
     for row in rows:
-        if letter.key in _spellings(row["key"]) and letter.value in _spellings(row["value"]):
-            headers = [header for header in row["headers"] or () if header["key"] != RETRY_FOR]
-            return [{**row, "headers": headers or None}] * letter.copies
-    return []
+        by_moment[row["timestamp"]].append(row)
+    for letter in letters:
+        for row in by_moment[letter.timestamp]:
+            if letter.key in _spellings(row["key"]) and letter.value in _spellings(row["value"]):
+                headers = [header for header in row["headers"] or () if header["key"] != RETRY_FOR]
+                yield letter, [{**row, "headers": headers or None}] * letter.copies
+                break
 
 
-def _on_channel(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
-    """The record of a letter from its channel, once per copy.
+def _on_channel(
+    records: Records, origin: Origin, letters: Sequence[Letter]
+) -> Iterator[tuple[Letter, list[dict[str, Any]]]]:
+    """The records of letters from their channel, each once per copy.
 
-    Empty if the channel holds states and has a newer record of the key: the older state would become the last one.
+    None if the channel holds states and has a newer record of the key: the older state would become the last one.
     """
-    columns = ", ".join(f'"{name}"' for name in _EMISSION)
-    where = f"key = {literal(letter.key or '')} AND kind IN ('value', 'tombstone') AND checkpoint IS NOT NULL"
-    order = "checkpoint DESC, batch DESC, seq DESC"
-    rows = delta.rows(origin.table, f"SELECT {columns} FROM t WHERE {where} ORDER BY {order}")  # noqa: S608
-    for row in rows[:1] if origin.is_state else rows:
-        if _has_value(row, letter.value) and row["timestamp"] == letter.timestamp:
-            return [row] * letter.copies
-    return []
+    keys = records.value(tuple({letter.key or "" for letter in letters}))
+    where = f"key IN {keys} AND kind IN ('value', 'tombstone') AND checkpoint IS NOT NULL"
+    newest = sorted(
+        records.rows(origin.table, (*_EMISSION, *_ORDER), where),
+        key=lambda row: tuple(row[name] for name in _ORDER),
+        reverse=True,
+    )
+    emissions = [{name: row[name] for name in _EMISSION} for row in newest]
+    for letter in letters:
+        rows = [row for row in emissions if row["key"] == (letter.key or "")]
+        for row in rows[:1] if origin.is_state else rows:
+            if _has_value(row, letter.value) and row["timestamp"] == letter.timestamp:
+                yield letter, [row] * letter.copies
+                break
 
 
 def _spellings(data: bytes | None) -> Iterator[str | None]:

@@ -21,6 +21,7 @@ from kaspr_delta.jobs.dashboard import dashboard
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.jobs.local_state import give_back_state
+from kaspr_delta.jobs.operations import operations_job
 from kaspr_delta.jobs.storage import Storage
 from kaspr_delta.jobs.work import Layout, Work, task_key, work_of
 from kaspr_delta.plan.builder.applications import ABSENT_APP
@@ -117,6 +118,7 @@ def _jobs(builder: JobBuilder, key: str, work: tuple[Work, ...], layout: Layout)
     for task in plan.tasks:
         if task.schedule is None or not keeps_schedules:
             yield f"{key}__{task_key((task.ref,))}", builder.of_task(task), task.location
+    yield f"{key}__operations", operations_job(builder), plan.location
 
 
 def _revision(manifests: LoadedManifests) -> str:

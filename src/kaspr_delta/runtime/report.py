@@ -128,9 +128,13 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """The report of a run. ``resources`` maps ``kind/name`` to its report; resources without a batch are left out."""
+    """The report of a run. ``resources`` maps ``kind/name`` to its report; resources without a batch are left out.
+
+    ``rebuilt`` maps those whose state the run made anew to the reasons.
+    """
 
     resources: Mapping[str, ResourceReport]
+    rebuilt: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rows_out(self) -> int:
@@ -150,7 +154,9 @@ class RunReport:
         )
 
     @classmethod
-    def after(cls, spark: SparkSession, delta: Tables, known: LastBatches) -> RunReport:
+    def after(
+        cls, spark: SparkSession, delta: Tables, known: LastBatches, rebuilt: Mapping[ResourceRef, str] | None = None
+    ) -> RunReport:
         """The report of all batches after the known ones."""
         names = ResourceReport.__dataclass_fields__
         sums = ", ".join(f"sum({name}) AS {name}" for name in names if name != "batches")
@@ -158,4 +164,5 @@ class RunReport:
         wanted = f"{new} AND {OF_RESOURCES}"
         done = f"SELECT resource, count(*) AS batches, {sums} FROM t WHERE {wanted} GROUP BY resource"  # noqa: S608
         rows = delta.query(spark, PROGRESS, done, **values)
-        return cls({row["resource"]: ResourceReport(**{name: row[name] for name in names}) for row in rows})
+        reports = {row["resource"]: ResourceReport(**{name: row[name] for name in names}) for row in rows}
+        return cls(reports, {str(ref): reason for ref, reason in (rebuilt or {}).items()})

@@ -74,6 +74,13 @@ class GapFilled(RunEvent):
     rebuilt: bool
 
 
+@dataclass(frozen=True)
+class StateRebuilt(RunEvent):
+    """The state of a resource was made anew, because its definition has changed."""
+
+    reason: str
+
+
 Listener: TypeAlias = Callable[[RunEvent], None]
 
 

@@ -23,10 +23,19 @@ from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.runtime.failures import Failures, disk_errors_explained
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import run_of
-from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, Migrated, Waits, ignore_event
+from kaspr_delta.runtime.run_events import (
+    BatchDone,
+    CaughtUp,
+    Listener,
+    Migrated,
+    StateRebuilt,
+    Waits,
+    ignore_event,
+)
 from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Streams
 from kaspr_delta.runtime.table_groups import TableGroups
+from kaspr_delta.storage.namespace import lock_in_time
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -53,6 +62,8 @@ class Runner:
     started: dict[ResourceRef, datetime] = field(default_factory=dict)
     # See Failures.
     waiting: Callable[[], Mapping[ResourceRef, str]] = dict
+    # The resources whose state this run has made anew, with the reasons.
+    rebuilt: dict[ResourceRef, str] = field(default_factory=dict, init=False)
     _runs: dict[ResourceRef, ResourceRun] = field(default_factory=dict, init=False)
     _lost: list[threading.Event] = field(default_factory=list, init=False)
     # Set to end a run before it is quiet.
@@ -92,7 +103,7 @@ class Runner:
             else:
                 raise _endless(_refs(stages))
         self._failures.tell()
-        return RunReport.after(self.spark, self.delta, last_of(folded))
+        return RunReport.after(self.spark, self.delta, last_of(folded), self.rebuilt)
 
     def continuously(
         self,
@@ -122,9 +133,13 @@ class Runner:
         if stop.is_set() or (not self.rebuilds and self._all and self._all <= self._failures.errors.keys()):
             self._failures.tell()
 
-    def rebuild(self, ref: ResourceRef) -> RunReport:
-        """Rebuild a resource's state. Returns a report of it. Raises AlreadyRunningError and NotFoundError."""
-        with disk_errors_explained(self.delta), self.delta.namespace.resource_lock(str(ref)):
+    def rebuild(self, ref: ResourceRef, patience: float = 0) -> RunReport:
+        """Rebuild a resource's state. Returns a report of it.
+
+        Raises AlreadyRunningError if another process still runs it after ``patience`` seconds, and NotFoundError.
+        """
+        with disk_errors_explained(self.delta), contextlib.ExitStack() as held:
+            lock_in_time(held, self.delta.namespace, str(ref), patience)
             folded = folded_batches(self.delta, self.spark)
             run_of(self.delta, self.plan, ref).recovery.rebuild(self.spark)
         return RunReport.after(self.spark, self.delta, last_of(folded))
@@ -295,9 +310,12 @@ class Runner:
 
     def _recover(self, ref: ResourceRef, folded: dict[str, dict[str, int]]) -> None:
         with self._failures.noting(ref):
-            before = self._runs[ref].recovery.recover(self.spark, folded)
-            if before is not None:
-                self.listener(Migrated(ref, before))
+            done = self._runs[ref].recovery.recover(self.spark, folded)
+            if done.migrated is not None:
+                self.listener(Migrated(ref, done.migrated))
+            if done.rebuilt is not None:
+                self.rebuilt[ref] = done.rebuilt
+                self.listener(StateRebuilt(ref, done.rebuilt))
 
     def _to_lock(self, refs: Sequence[ResourceRef]) -> list[ResourceRef]:
         """The resources to lock, and, if locks do not bind other processes, those that share tables with them."""

@@ -10,7 +10,7 @@ from kaspr_delta.spec.base import Boolean, NaturalNumber, Number, OpenSpec, Posi
 from kaspr_delta.spec.bindings import TopicBinding
 from kaspr_delta.spec.durations import PositiveDuration
 from kaspr_delta.spec.kubernetes import Authentication, Probe, PythonPackages, Resources, Storage, Template, Tls
-from kaspr_delta.spec.resource import Resource, ResourceSpec, TopicSerializer
+from kaspr_delta.spec.resource import OnChange, Resource, ResourceSpec, TopicSerializer
 
 OnGap: TypeAlias = Literal["fail", "rebuild"]
 """The reaction to changes that are gone before they were read."""
@@ -19,7 +19,7 @@ OnGap: TypeAlias = Literal["fail", "rebuild"]
 class AppConfig(OpenSpec):
     """Settings of the application. Those not listed are kept as they are.
 
-    ``eventTimeout``, ``feedRetention`` and ``onGap`` are not Kaspr's.
+    ``eventTimeout``, ``feedRetention``, ``onGap`` and ``onChange`` are not Kaspr's.
     """
 
     event_timeout: PositiveDuration | None = optional(
@@ -31,6 +31,10 @@ class AppConfig(OpenSpec):
     on_gap: OnGap | None = optional(
         "the reaction of joins of tables, and of tables made from tables, when unread changes are gone:"
         " stop (fail, unless given), or make the state anew from the current tables (rebuild)"
+    )
+    on_change: OnChange | None = optional(
+        "the reaction of joins of tables, and of tables made from tables, to a definition that has changed: stop until"
+        " `kaspr-delta rebuild` (refuse, unless given), or make the state anew in the next run (rebuild)"
     )
     topic_replication_factor: PositiveInteger | None = None
     topic_partitions: PositiveInteger | None = optional("how many partitions topics and tables have; 3 unless given")

@@ -12,7 +12,7 @@ from pydantic import Field
 from kaspr_delta.spec.base import PositiveInteger, Problem, Spec, Text, optional
 from kaspr_delta.spec.durations import Duration, PositiveDuration
 from kaspr_delta.spec.join_rules import join_problems
-from kaspr_delta.spec.resource import Code, Resource, ResourceSpec
+from kaspr_delta.spec.resource import Code, OnChange, Resource, ResourceSpec
 from kaspr_delta.spec.select import Select
 from kaspr_delta.spec.storage import TableStorage
 from kaspr_delta.spec.streams import StreamSide
@@ -70,6 +70,7 @@ class JoinSpec(ResourceSpec):
         " also clustering and primary key"
     )
     output_channel: Text | None = optional("the name of its channel; else NAME-channel")
+    on_change: OnChange | None = optional("of two tables: the reaction to a changed definition; else the application's")
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:

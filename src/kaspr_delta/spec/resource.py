@@ -17,6 +17,9 @@ APP_LABEL = "kaspr.io/app"
 TopicSerializer = Literal["json", "raw", "pickle", "binary"]
 TableSerializer = Literal["json", "raw"]
 
+OnChange = Literal["refuse", "rebuild"]
+"""The reaction to a state that was made by another definition."""
+
 
 class Code(Spec):
     """A piece of Python and, where it holds several functions, the name of the one to call."""

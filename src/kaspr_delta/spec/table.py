@@ -16,7 +16,7 @@ from kaspr_delta.spec.bindings import absolute_path_problems
 from kaspr_delta.spec.column_types import column_problems, key_problems
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.durations import Duration, PositiveDuration, milliseconds
-from kaspr_delta.spec.resource import Code, Resource, ResourceSpec, TableSerializer
+from kaspr_delta.spec.resource import Code, OnChange, Resource, ResourceSpec, TableSerializer
 from kaspr_delta.spec.storage import TableStorage
 from kaspr_delta.spec.streams import Origin
 from kaspr_delta.spec.topics import config_problems
@@ -175,6 +175,9 @@ class TableSpec(ResourceSpec):
     count: Count | None = optional("`{}`: how many there are in every group")
     reduce: Code | None = optional("a Python function (a, b) of the value so far and the next one")
     aggregate: Aggregate | None = optional("a total of every group")
+    on_change: OnChange | None = optional(
+        "made from a table: the reaction to a changed definition; else the application's"
+    )
     columns: Text | None = optional("the columns of its rows, as in `order_id STRING, price DOUBLE`", alias="schema")
     key: Text | list[Text] | None = optional(
         "of a table with a schema: the column, or the columns, that tell rows apart"

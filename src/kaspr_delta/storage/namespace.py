@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+import time
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ _STATE_FOLDER = "_kaspr"
 _VOLUMES = Path("/Volumes")
 _UNITY = r"unity://([^./]+)\.([^./]+)/([^?]+)(?:\?internal=([^./&]+))?(?:[?&]location=(.+))?"
 _MORE = "?internal=SCHEMA, ?location=URI, or ?internal=SCHEMA&location=URI behind it"
+# Seconds between two looks at a lock that another process holds.
+_LOOK = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +208,18 @@ class UnityNamespace:
 
 
 Namespace: TypeAlias = LocalNamespace | UnityNamespace
+
+
+def lock_in_time(held: contextlib.ExitStack, namespace: Namespace, resource: str, patience: float) -> threading.Event:
+    """Hold the lock of a resource, see ``resource_lock``. Raises AlreadyRunningError after ``patience`` seconds."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return held.enter_context(namespace.resource_lock(resource))
+        except AlreadyRunningError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_LOOK)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,8 +67,8 @@ class UnreadableError(SetupError):
         return str(self).strip().splitlines()[0][:300].rstrip(".")
 
 
-class PageReads(Protocol):
-    """Reads of the Delta tables of one application by SQL. A table that does not exist is empty."""
+class SystemReads(Protocol):
+    """Reads of the system tables and topics of one application. A table that does not exist is empty."""
 
     most_rows: ClassVar[int | None] = None
     """The limit of statements that have no other limit."""
@@ -77,30 +77,8 @@ class PageReads(Protocol):
     def literal(text: str) -> str:
         """A text in SQL."""
 
-    @staticmethod
-    def comparable(struct: str) -> str:
-        """The SQL for a struct in a form that can be compared."""
-        return struct
-
-    def counts(self, tables: Collection[str]) -> Mapping[str, int | str]:
-        """The number of rows by table, or the reason why it cannot be read. Tables elsewhere are left out."""
-
-    def history(self, table: str) -> History:
-        """The commits of a table."""
-
-    def columns(self, table: str, version: int | None = None) -> dict[str, Type]:
-        """The columns of a table at a version, the newest by default; none where there is no table, or version."""
-
     def system_rows(self, table: str, clauses: str) -> list[dict[str, Any]]:
         """The rows of a system table or a topic. ``clauses`` follow FROM."""
-
-    def change_feed(  # noqa: PLR0913, PLR0917  a SELECT has so many parts
-        self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
-    ) -> list[dict[str, Any]] | str:
-        """The change feed of one commit, with ``_change_type``, or the reason why it cannot be read.
-
-        At least the rows of the ``most`` first keys are among it.
-        """
 
     def named(self, table: str, version: int | None = None) -> str:
         """The table at a version, the newest by default, in the SQL of ``selected``."""
@@ -125,6 +103,40 @@ class PageReads(Protocol):
         sql = f"SELECT {names}, count(*) AS many FROM {self.named(table)} GROUP BY {names}{self._limit(None)}"
         found = self.selected(table, None, {**dict.fromkeys(columns, Type("STRING")), "many": _COUNT}, sql)
         return {tuple(row[name] for name in columns): row["many"] for row in found}
+
+    def _condition(self, texts: TextFilter) -> str:
+        tests = (f"{quoted(name)} IN ({', '.join(map(self.literal, among))})" for name, among in texts.items())
+        return " AND ".join(tests) or "true"
+
+    def _limit(self, most: int | None) -> str:
+        most = most or self.most_rows
+        return "" if most is None else f" LIMIT {most}"
+
+
+class PageReads(SystemReads, Protocol):
+    """Reads of all Delta tables of one application by SQL."""
+
+    @staticmethod
+    def comparable(struct: str) -> str:
+        """The SQL for a struct in a form that can be compared."""
+        return struct
+
+    def counts(self, tables: Collection[str]) -> Mapping[str, int | str]:
+        """The number of rows by table, or the reason why it cannot be read. Tables elsewhere are left out."""
+
+    def history(self, table: str) -> History:
+        """The commits of a table."""
+
+    def columns(self, table: str, version: int | None = None) -> dict[str, Type]:
+        """The columns of a table at a version, the newest by default; none where there is no table, or version."""
+
+    def change_feed(  # noqa: PLR0913, PLR0917  a SELECT has so many parts
+        self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
+    ) -> list[dict[str, Any]] | str:
+        """The change feed of one commit, with ``_change_type``, or the reason why it cannot be read.
+
+        At least the rows of the ``most`` first keys are among it.
+        """
 
     def rows(  # noqa: PLR0913, PLR0917
         self, table: str, version: int | None, columns: Columns, texts: TextFilter, order: Sequence[str], most: int
@@ -168,16 +180,8 @@ class PageReads(Protocol):
         found = self.selected(table, version, {"many": _COUNT, "before": row, "after": row}, sql)
         return RowsChanged(_counted(found), tuple((row["before"], row["after"]) for row in found))
 
-    def _condition(self, texts: TextFilter) -> str:
-        tests = (f"{quoted(name)} IN ({', '.join(map(self.literal, among))})" for name, among in texts.items())
-        return " AND ".join(tests) or "true"
-
     def _struct(self, columns: Iterable[str]) -> str:
         return struct_of(columns, self.literal)
-
-    def _limit(self, most: int | None) -> str:
-        most = most or self.most_rows
-        return "" if most is None else f" LIMIT {most}"
 
 
 def _struct_type(columns: Columns) -> Type:

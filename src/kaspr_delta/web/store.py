@@ -12,7 +12,7 @@ import pyarrow as pa
 from kaspr_delta.control.dead_letters import DeadLetters
 from kaspr_delta.control.figures import Figures
 from kaspr_delta.control.rebuilds import rebuilds_in
-from kaspr_delta.control.retry import LocalDeadLetters
+from kaspr_delta.control.retry import RetryableDeadLetters
 from kaspr_delta.control.source_tables import columns_in_folder
 from kaspr_delta.control.totals import LocalTotals, Totals
 from kaspr_delta.plan.definition.application import Plan
@@ -130,8 +130,8 @@ class LocalStore:
     def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:
         return rebuilds_in(plan, self.delta.rows)
 
-    def letters(self, plan: Plan) -> LocalDeadLetters:
-        return LocalDeadLetters.of(self.delta, plan)
+    def letters(self, plan: Plan) -> RetryableDeadLetters:
+        return RetryableDeadLetters.of(self.delta, plan)
 
     def figures(self, plan: Plan, tables: Collection[str], refs: Collection[ResourceRef] | None = None) -> Figures:
         return Figures.of(self.delta, plan, tables, refs)

@@ -18,6 +18,7 @@ from kaspr_delta.settings import JOB_FRAMEWORK
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
     from databricks.sdk.service.jobs import BaseJob, BaseRun, JobSettings, PauseStatus, RunState, RunTask
+    from databricks.sdk.service.jobs import Run as FullRun
     from typing_extensions import Self
 
 # The tag that jobs of a target in development mode get from the CLI.
@@ -115,6 +116,13 @@ class Workspace:
         For a development target only the jobs that this user deployed, because every user has their own.
         Raises NotFoundError if there are none, and SetupError if the workspace does not answer.
         """
+        deployed = self.deployed(target, application)
+        with asking():
+            found = [self._job(job, runs) for job in deployed]
+        return tuple(sorted(found, key=lambda job: job.name))
+
+    def deployed(self, target: str, application: str | None = None) -> list[BaseJob]:
+        """The same jobs as the workspace describes them, without their runs."""
         with asking():
             deployed = [job for job in self.client.jobs.list() if tag(job, "framework") == JOB_FRAMEWORK]
             chosen = [
@@ -124,8 +132,7 @@ class Workspace:
             ]
             if not chosen:
                 raise _nothing_there(deployed, target, application)
-            found = [self._job(job, runs) for job in self._own(chosen)]
-        return tuple(sorted(found, key=lambda job: job.name))
+            return self._own(chosen)
 
     def _own(self, jobs: list[BaseJob]) -> list[BaseJob]:
         """The jobs without other users' development jobs, which the CLI tags. Raises NotFoundError if none is left."""
@@ -154,7 +161,7 @@ class Workspace:
             name=(settings.name if settings else None) or "",
             application=tag(job, "application"),
             starts=_starts_of(settings) if settings else "",
-            runs=tuple(_run(run) for run in newest),
+            runs=tuple(run_of(run) for run in newest),
         )
 
 
@@ -176,7 +183,8 @@ def _paused(status: PauseStatus | None) -> str:
     return " (paused)" if status is not None and status.value == "PAUSED" else ""
 
 
-def _run(run: BaseRun) -> Run:
+def run_of(run: BaseRun | FullRun) -> Run:
+    """A run as the workspace describes it."""
     took = (run.end_time - run.start_time) / 1_000 if run.start_time and run.end_time else None
     state, message = _state(run.state)
     return Run(

@@ -104,10 +104,9 @@ def test_on_a_terminal_a_retry_for_all_readers_needs_confirmation(
     [
         ("--only-failed --warehouse wh", "--only-failed is for --retry"),
         ("--yes --warehouse wh", "--yes is for --retry"),
-        ("--retry --warehouse unity://main.orders/checkpoints", "put the records on their topics with produce"),
     ],
 )
-def test_options_of_a_retry_need_it_and_a_catalog_has_none(kaspr: Kaspr, arguments: str, message: str) -> None:
+def test_options_of_a_retry_need_it(kaspr: Kaspr, arguments: str, message: str) -> None:
     answer = kaspr("dead-letters", *arguments.split())
     assert answer.code == 2
     assert message in answer.err

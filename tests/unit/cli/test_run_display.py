@@ -12,7 +12,7 @@ from kaspr_delta.cli.run_display import Board, shown
 from kaspr_delta.engine.batch.progress import BatchReport
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.report import ResourceReport, RunReport
-from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Failed, LagSeen, RunEvent, Started
+from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Failed, LagSeen, RunEvent, Started, StateRebuilt
 
 JOIN, AGENT = ResourceRef("join", "j"), ResourceRef("agent", "a")
 EVENTS: tuple[RunEvent, ...] = (
@@ -92,3 +92,21 @@ def test_with_json_lines_notes_and_the_report_are_json_too(capsys: pytest.Captur
     printed = capsys.readouterr()
     assert json.loads(printed.err)["message"] == "running"
     assert json.loads(printed.out)["resources"]["join/j"]["rowsIn"] == 2
+
+
+def test_a_state_that_was_made_anew_stands_in_the_progress_and_in_the_report(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    reason = "its extractor has changed since its state was made"
+    show("plain", [StateRebuilt(JOIN, reason)])
+    assert capsys.readouterr().err == f"  join/j: {reason}, and was made anew, as onChange says\n"
+    report = RunReport({"join/j": ResourceReport(1, 2, 3, 0, 0, 0, 0.5)}, {"join/j": reason})
+    show_report(report, Console(width=120))
+    assert f"join/j was made anew: {reason}" in capsys.readouterr().out
+
+    def as_json() -> None:
+        log_as_json()
+        show_report(report, Console())
+
+    copy_context().run(as_json)
+    assert json.loads(capsys.readouterr().out)["resources"]["join/j"]["rebuilt"] == reason

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.control.dead_letters import Letter, Origin
-from kaspr_delta.control.retry import LocalDeadLetters
+from kaspr_delta.control.retry import RetryableDeadLetters
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.spec.diagnostics import has_errors
@@ -33,8 +33,8 @@ HEADERS = [{"key": "trace", "value": b"\x00\xff"}]
 
 
 @pytest.fixture
-def letters(delta: DeltaRs) -> LocalDeadLetters:
-    return LocalDeadLetters.of(delta, plan_of("order-system"))
+def letters(delta: DeltaRs) -> RetryableDeadLetters:
+    return RetryableDeadLetters.of(delta, plan_of("order-system"))
 
 
 def plan_of(bundle: str) -> Plan:
@@ -69,7 +69,7 @@ def records(delta: DeltaRs) -> list[dict[str, Any]]:
 
 
 def test_a_retried_record_is_sent_again_unchanged_and_its_letter_removed(
-    delta: DeltaRs, letters: LocalDeadLetters
+    delta: DeltaRs, letters: RetryableDeadLetters
 ) -> None:
     on_topic(delta, {"key": b'"O0"', "value": b"{}"}, {"key": b'"O1"', "value": VALUE})
     failed(delta)
@@ -88,7 +88,7 @@ def test_a_retried_record_is_sent_again_unchanged_and_its_letter_removed(
 
 @pytest.mark.parametrize("only_failed", [False, True])
 def test_a_letter_that_was_retried_is_not_sent_a_second_time(
-    delta: DeltaRs, letters: LocalDeadLetters, *, only_failed: bool
+    delta: DeltaRs, letters: RetryableDeadLetters, *, only_failed: bool
 ) -> None:
     on_topic(delta, {"key": b'"O1"', "value": VALUE})
     failed(delta)
@@ -102,7 +102,7 @@ def test_a_letter_that_was_retried_is_not_sent_a_second_time(
     assert letters.newest(10) == []
 
 
-def test_a_record_that_fails_again_is_another_letter(delta: DeltaRs, letters: LocalDeadLetters) -> None:
+def test_a_record_that_fails_again_is_another_letter(delta: DeltaRs, letters: RetryableDeadLetters) -> None:
     on_topic(delta, {"key": b'"O1"', "value": VALUE})
     failed(delta)
     letters.retry(letters.newest(10))
@@ -121,7 +121,7 @@ def test_a_record_that_fails_again_is_another_letter(delta: DeltaRs, letters: Lo
     ids=["equal ones together", "by the text that the letter shows", "it has left the topic, and the letter stays"],
 )
 def test_the_records_of_a_letter_are_found_on_its_topic(  # noqa: PLR0917  fixtures, and the case
-    delta: DeltaRs, letters: LocalDeadLetters, on: dict[str, Any], letter: dict[str, Any], copies: int, sent: int
+    delta: DeltaRs, letters: RetryableDeadLetters, on: dict[str, Any], letter: dict[str, Any], copies: int, sent: int
 ) -> None:
     on_topic(delta, *[on] * copies)
     for _ in range(copies):
@@ -148,7 +148,7 @@ def emitted(delta: DeltaRs, *emissions: tuple[str, str, str | None, int]) -> Non
 
 @pytest.mark.parametrize("pair", [{"left": {}, "right": 1}, {"left": "{}", "right": "1"}])
 def test_a_channel_record_is_sent_again_unless_its_key_has_a_newer_emission(
-    delta: DeltaRs, letters: LocalDeadLetters, pair: dict[str, Any]
+    delta: DeltaRs, letters: RetryableDeadLetters, pair: dict[str, Any]
 ) -> None:
     """A join of tables emits the state of a key: the last emission that a reader sees must be the newest one.
 
@@ -183,7 +183,7 @@ def test_a_channel_record_is_sent_again_unless_its_key_has_a_newer_emission(
     ],
 )
 def test_a_letter_that_cannot_be_retried_stays_and_names_the_alternative(
-    delta: DeltaRs, letters: LocalDeadLetters, resource: str, source: str, instead: str
+    delta: DeltaRs, letters: RetryableDeadLetters, resource: str, source: str, instead: str
 ) -> None:
     failed(delta, resource=resource, source=source)
     (one,) = letters.newest(10)
@@ -194,7 +194,7 @@ def test_a_letter_that_cannot_be_retried_stays_and_names_the_alternative(
 
 
 def test_a_letter_of_a_joins_stream_side_comes_from_its_topic(delta: DeltaRs) -> None:
-    views = LocalDeadLetters.of(delta, plan_of("page-views"))
+    views = RetryableDeadLetters.of(delta, plan_of("page-views"))
     join = views.plan.joins[0]
     source = join.left if isinstance(join.left, str) else join.left.name
     assert source == "PageViews"
@@ -218,14 +218,14 @@ KasprAgent/two: {input: {channel: {name: paired}}}
 
 
 @pytest.fixture
-def readers(delta: DeltaRs) -> LocalDeadLetters:
+def readers(delta: DeltaRs) -> RetryableDeadLetters:
     """Letters of an application in which a topic has five readers, one of them an export."""
     (plan,), findings = build_plans(load_text(manifests("readers", READERS), "m.yaml"))
     assert not has_errors(findings), findings
-    return LocalDeadLetters.of(delta, plan)
+    return RetryableDeadLetters.of(delta, plan)
 
 
-def test_a_retry_for_one_reader_marks_the_record_in_its_headers(delta: DeltaRs, letters: LocalDeadLetters) -> None:
+def test_a_retry_for_one_reader_marks_the_record_in_its_headers(delta: DeltaRs, letters: RetryableDeadLetters) -> None:
     on_topic(delta, {"key": b'"O1"', "value": VALUE})
     failed(delta)
     assert letters.retry(letters.newest(10), only_failed=True).records == {RAW_ORDERS: 1}
@@ -242,7 +242,7 @@ def test_a_retry_for_one_reader_marks_the_record_in_its_headers(delta: DeltaRs, 
 
 
 def test_a_channel_record_for_one_reader_names_the_reader_in_its_kind(
-    delta: DeltaRs, letters: LocalDeadLetters
+    delta: DeltaRs, letters: RetryableDeadLetters
 ) -> None:
     emitted(delta, ("1", "value", "1", 1), ("2", "tombstone", None, 2))
     agent = {"resource": "agent/process-enriched-orders", "source": "orders-products-joined"}
@@ -256,7 +256,7 @@ def test_a_channel_record_for_one_reader_names_the_reader_in_its_kind(
     ]
 
 
-def test_all_other_readers_of_a_topic_or_channel_are_named(delta: DeltaRs, readers: LocalDeadLetters) -> None:
+def test_all_other_readers_of_a_topic_or_channel_are_named(delta: DeltaRs, readers: RetryableDeadLetters) -> None:
     """A reader of a join's result table, and not of its channel, does not get the record."""
     failed(delta, resource="agent/one", source="seen")
     failed(delta, resource="agent/one", source="seen", key="2")
@@ -269,7 +269,7 @@ def test_all_other_readers_of_a_topic_or_channel_are_named(delta: DeltaRs, reade
     assert readers.other_readers(readers.newest(10, "agent/matching")[0]) == []
 
 
-def test_letters_are_counted_by_resource_and_source(delta: DeltaRs, letters: LocalDeadLetters) -> None:
+def test_letters_are_counted_by_resource_and_source(delta: DeltaRs, letters: RetryableDeadLetters) -> None:
     failed(delta)
     failed(delta, resource="agent/other")
     mine, other = sorted(letters.newest(10), key=lambda letter: letter.resource)

@@ -24,8 +24,8 @@ def at_the_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def tasks_of(resources: Resources) -> list[dict[str, Any]]:
-    """The tasks of the only job."""
-    (job,) = resources.jobs.values()
+    """The tasks of the only job beside the one for operations."""
+    (job,) = (job for key, job in resources.jobs.items() if not key.endswith("__operations"))
     settings: dict[str, Any] = dict(job.as_dict())
     return list(settings["tasks"])
 
@@ -53,12 +53,14 @@ def test_continuous_order_system_is_a_job_per_resource() -> None:
         "order_system__agent_ingest-products",
         "order_system__agent_process-enriched-orders",
         "order_system__join_orders-products-join",
+        "order_system__operations",
     ]
 
 
 @pytest.mark.parametrize("name", ["1-shop", "shop_", "_shop", "größe", "9"])
 def test_any_name_of_an_application_gives_a_valid_key_of_its_job(name: str) -> None:
-    (key,) = deployed(plan(agent("a", topic="x"), application=name)).jobs
+    key, operations = deployed(plan(agent("a", topic="x"), application=name)).jobs
+    assert operations == f"{key}__operations"
     assert re.fullmatch(r"[a-zA-Z]+([-_]*[a-zA-Z0-9]+)*", key)  # the CLI's own rule
 
 

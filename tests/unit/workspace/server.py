@@ -22,8 +22,9 @@ _PAGE = 2
 class FakeWorkspace:
     """``jobs`` and ``runs`` as the API gives them, newest first; ``outputs`` by a task's run, ``secrets`` by key.
 
-    ``schemas`` are properties by full name. Runs in ``ending`` have ended when somebody asks for them; those in
-    ``cancelled`` somebody cancelled.
+    ``schemas`` are properties by full name. A run that is ``started`` (those are the requests) is at each look as the
+    next of ``seen``. Runs in ``ending`` have ended when somebody asks for them; those in ``cancelled`` somebody
+    cancelled.
     """
 
     jobs: list[dict[str, Any]] = field(default_factory=list)
@@ -33,6 +34,8 @@ class FakeWorkspace:
     schemas: dict[str, dict[str, Any]] = field(default_factory=dict)
     ending: set[int] = field(default_factory=set)
     cancelled: list[int] = field(default_factory=list)
+    started: list[dict[str, Any]] = field(default_factory=list)
+    seen: list[dict[str, Any]] = field(default_factory=list)
     requested_paths: list[str] = field(default_factory=list)
     refuses: bool = False
     user: str = "ann@example.com"
@@ -57,7 +60,7 @@ class FakeWorkspace:
             return self._page("runs", runs, query)
         if path == "/api/2.2/jobs/runs/get":
             number = int(query["run_id"])
-            return {"run_id": number, "end_time": 1 if number in self.ending else 0}
+            return {"run_id": number, **(self.seen.pop(0) if self.seen else {"end_time": int(number in self.ending)})}
         if path == "/api/2.2/jobs/runs/get-output":
             return self.outputs.get(int(query["run_id"]))
         return None
@@ -77,6 +80,9 @@ def serving(workspace: FakeWorkspace) -> Iterator[str]:
     async def answer(request: Request) -> JSONResponse:
         if workspace.refuses:
             return JSONResponse({"error_code": "PERMISSION_DENIED", "message": "you may not look at jobs"}, 403)
+        if request.url.path.endswith("/run-now"):
+            workspace.started.append(await request.json())
+            return JSONResponse({"run_id": 90})
         if request.method == "DELETE":
             del workspace.schemas[request.url.path.rpartition("/")[2]]
         if request.method == "POST":
@@ -117,19 +123,29 @@ def _task(number: int, key: str, state: dict[str, str], resource: str) -> dict[s
     return {"run_id": number, "task_key": key, "state": state, "python_wheel_task": wheel}
 
 
-_SUCCESS = {"life_cycle_state": "TERMINATED", "result_state": "SUCCESS"}
-_FAILED = {"life_cycle_state": "TERMINATED", "result_state": "FAILED", "state_message": "Workload failed"}
+SUCCESS = {"life_cycle_state": "TERMINATED", "result_state": "SUCCESS"}
+FAILED = {"life_cycle_state": "TERMINATED", "result_state": "FAILED", "state_message": "Workload failed"}
 _SKIPPED = {"life_cycle_state": "TERMINATED", "result_state": "UPSTREAM_FAILED"}
+
+
+def with_operations(workspace: FakeWorkspace, *states: dict[str, str], logs: str = "") -> None:
+    """Deploy the job for operations to prod. A run of it passes through these states, and its task writes ``logs``."""
+    job = _job(6, "order-system: operations", "order-system")
+    job["settings"]["tags"]["purpose"] = "operation"
+    workspace.jobs.append(job)
+    task = _task(901, "operation", states[-1], "")
+    workspace.seen = [{"state": one, "tasks": [task], "run_page_url": "https://example.com/runs/90"} for one in states]
+    workspace.outputs[901] = {"logs": logs}
 
 
 def two_applications() -> FakeWorkspace:
     """Two deployed applications, one of them on two targets, among jobs of others."""
     cron = {"quartz_cron_expression": "0 0/15 * * * ?", "timezone_id": "UTC"}
     periodic = {"interval": 90, "unit": "MINUTES"}
-    well = (("agent_ingest", _SUCCESS, "agent/ingest"), ("join", _SUCCESS, JOIN))
+    well = (("agent_ingest", SUCCESS, "agent/ingest"), ("join", SUCCESS, JOIN))
     failed = (
-        _task(131, "agent_ingest", _SUCCESS, "agent/ingest"),
-        _task(132, "join", {**_FAILED, "state_message": "SerializationError: no JSON"}, JOIN),
+        _task(131, "agent_ingest", SUCCESS, "agent/ingest"),
+        _task(132, "join", {**FAILED, "state_message": "SerializationError: no JSON"}, JOIN),
         _task(133, "agent_enrich", _SKIPPED, "agent/enrich"),
     )
     return FakeWorkspace(
@@ -143,9 +159,9 @@ def two_applications() -> FakeWorkspace:
             _own_job(5, "bob", "order-system", schedule={**cron, "pause_status": "PAUSED"}),
         ],
         runs=[
-            _run(1, 13, _FAILED, *failed, run_page_url="https://example.com/runs/13"),
-            _run(1, 12, _SUCCESS, *(_task(120 + n, *task) for n, task in enumerate(well, start=1))),
-            _run(1, 11, _SUCCESS),
+            _run(1, 13, FAILED, *failed, run_page_url="https://example.com/runs/13"),
+            _run(1, 12, SUCCESS, *(_task(120 + n, *task) for n, task in enumerate(well, start=1))),
+            _run(1, 11, SUCCESS),
             _run(3, 31, {"life_cycle_state": "RUNNING"}, end_time=0, trigger="CONTINUOUS"),
         ],
         outputs={

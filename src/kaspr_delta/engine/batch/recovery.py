@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -23,30 +23,42 @@ from kaspr_delta.errors import KasprError, RebuildNeededError, SetupError
 from kaspr_delta.plan.definition.state_definitions import rebuild_needed
 
 
+class Recovered(NamedTuple):
+    """The older format of a state that was migrated, and the reason why a state was rebuilt."""
+
+    migrated: int | None = None
+    rebuilt: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Recovery:
     """Begins checkpoints, and folds what a killed run had committed. Not to be called while the stream runs."""
 
     runner: BatchRunner
 
-    def recover(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> int | None:
+    def recover(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> Recovered:
         """Before the first batch, fold the batches that a killed run had committed (see ``folded_batches``).
 
-        A checkpoint begins if there is none, or if the newest one reads other sources. Returns the older format that
-        the state had, if it was migrated. Raises RebuildNeededError if the state is that of another definition, and
-        SetupError if its format cannot be migrated.
+        A checkpoint begins if there is none, or if the newest one reads other sources. A state of an older format is
+        migrated, and a state of another definition is rebuilt where the resource says so. Otherwise it raises
+        RebuildNeededError, and SetupError if the format cannot be migrated.
         """
         runner = self.runner
         with runner.lock:
             # Companions may fold for this resource, in another process too: so progress is read under the lock.
             runner.fold_unfolded(spark, folded_batches(runner.delta, spark) if runner.companions else folded)
             start = runner.log.end.start
+            migrated = None if start is None or start.format == STATE_FORMAT else start.format
             if start is not None:
-                _check(runner.resource, start)
+                changed = _changed(runner.resource, start)
+                if changed is not None:
+                    self._mend(spark, start)
+                    self._begin(spark, again=True)
+                    return Recovered(migrated, changed.reason)
                 self._migrate(spark, start)
             if start is None or self.sources_changed(spark):
                 self._begin(spark)
-        return None if start is None or start.format == STATE_FORMAT else start.format
+            return Recovered(migrated)
 
     def sources_changed(self, spark: SparkSession) -> bool:
         """Whether the resource now reads other sources than its checkpoint does."""
@@ -172,8 +184,9 @@ def cannot_go_on(resource: Resource[Any], reason: str) -> KasprError:
     )
 
 
-def _check(resource: Resource[Any], start: Start) -> None:
-    """Raise RebuildNeededError if the state was made by another definition."""
+def _changed(resource: Resource[Any], start: Start) -> RebuildNeededError | None:
+    """The error that the state was made by another definition, which is raised unless the resource rebuilds itself."""
     error = rebuild_needed(resource.ref, start.definition, resource.definition)
-    if error is not None:
+    if error is not None and not resource.rebuilds_itself:
         raise error
+    return error

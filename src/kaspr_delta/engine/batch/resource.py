@@ -106,6 +106,11 @@ class Resource(Generic[PlanT]):
         """Whether its state is rebuilt automatically when unread changes are gone."""
         return self.renewed.every and self.application.on_gap == "rebuild"
 
+    @property
+    def rebuilds_itself(self) -> bool:
+        """Whether its state is rebuilt automatically when its definition has changed."""
+        return self.ref in self.application.rebuilt_on_change
+
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         """The sources that it reads now. When they change, a new checkpoint continues where the old one stopped."""
         raise NotImplementedError

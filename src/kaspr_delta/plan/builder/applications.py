@@ -19,7 +19,7 @@ from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.loader import LoadedManifest
 from kaspr_delta.spec.near import suggestion
-from kaspr_delta.spec.resource import APP_LABEL, Code, ResourceSpec
+from kaspr_delta.spec.resource import APP_LABEL, Code, OnChange, ResourceSpec
 from kaspr_delta.spec.table import TableSpec
 from kaspr_delta.spec.task import TaskSpec
 from kaspr_delta.spec.webview import WebViewSpec
@@ -78,6 +78,7 @@ class Defaults:
     event_timeout: int
     feed_retention: int | None
     on_gap: OnGap
+    on_change: OnChange
 
     def with_own(self, key: SerializerName | None, value: SerializerName | None) -> Serializers:
         """The serializers of a topic: its own ones or, by default, those of the application."""
@@ -106,6 +107,7 @@ class DeclaredApplication:
             milliseconds(config.event_timeout or "5m"),
             milliseconds(config.feed_retention) if config.feed_retention else None,
             config.on_gap or "fail",
+            config.on_change or "refuse",
         )
 
     @property

@@ -82,6 +82,8 @@ class Plan:
     # Milliseconds that change feeds reach back, for tables without a value of their own; None: Delta's default.
     feed_retention: int | None = field(default=None, metadata=NOT_SHOWN)
     on_gap: OnGap = field(default="fail", metadata=NOT_SHOWN)
+    # Resources whose state a run makes anew if their definition has changed. The others refuse to go on.
+    rebuilt_on_change: tuple[ResourceRef, ...] = field(default=(), metadata=NOT_SHOWN)
     # Sentences for people about changes to stored tables, such as added columns.
     notices: tuple[str, ...] = field(default=(), metadata=NOT_SHOWN)
 

@@ -163,13 +163,14 @@ class DeltaRs:
         """Append rows of several transactions in one commit, and return the number of rows appended.
 
         ``rows`` is called while the table's commit lock is held. Rows of a transaction that the table already has are
-        left out; columns that a row does not name are null. Without the table nothing is appended.
+        left out, and so is a transaction without rows; columns that a row does not name are null. Without the table
+        nothing is appended.
         """
         with self.namespace.commit_lock(table):
             opened = self.opened(table)
             if opened is None:
                 return 0
-            parts = {Transaction(name, 1): part for name, part in rows().items()}
+            parts = {Transaction(name, 1): part for name, part in rows().items() if part}
             new = {one: part for one, part in parts.items() if not _has(opened, one)}
             everything = [row for part in new.values() for row in part]
             if new:
