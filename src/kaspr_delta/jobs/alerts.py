@@ -71,7 +71,7 @@ def alerts(application: str, deployment: Deployment, storage: Storage) -> Iterat
 
 
 def _questions(storage: Storage) -> tuple[_Question, ...]:
-    """The questions. Each sees the last day only: what is older was told already."""
+    """The questions. Each sees the last day only: older ones were reported already."""
     letters, events = (f"{storage.catalog}.{storage.of_internal}.{table}" for table in (DEAD_LETTERS, EVENTS))
     return (
         _Question(

@@ -27,11 +27,14 @@ class Cloud:
         >>> Cloud.at("https://adb-1.2.azuredatabricks.net").name, Cloud.at("https://dbc-1.cloud.databricks.com/").name
         ('Azure', 'AWS')
         """
-        name = re.sub(r"^https?://|[:/].*$", "", host.strip().lower())
-        return next((cloud for cloud in (_AZURE, _GOOGLE) if name.endswith(cloud.hosts)), _AWS)
+        return next((cloud for cloud in (_AZURE, _GOOGLE) if cloud.is_at(host)), _AWS)
+
+    def is_at(self, host: str) -> bool:
+        """Whether the workspace at a URL is known to be in this cloud."""
+        return _host_name(host).endswith(self.hosts)
 
     def node_problem(self, node_type: str) -> str | None:
-        """What is wrong with the name of a node type; None if it is one of this cloud's kind.
+        """The problem with the name of a node type; None if it is one of this cloud's kind.
 
         >>> Cloud.at("https://1.gcp.databricks.com").node_problem("i3.xlarge")
         "'i3.xlarge' is no node type of Google Cloud, whose types are named like n1-standard-4"
@@ -39,6 +42,10 @@ class Cloud:
         if re.fullmatch(self.node_types, node_type):
             return None
         return f"{node_type!r} is no node type of {self.name}, whose types are named like {self.node_type}"
+
+
+def _host_name(url: str) -> str:
+    return re.sub(r"^https?://|[:/].*$", "", url.strip().lower())
 
 
 _AWS = Cloud(

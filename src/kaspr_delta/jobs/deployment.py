@@ -142,7 +142,8 @@ class Deployment:
             _refuse("internal_suffix", f"{self.internal_suffix!r} is no part of a name: small letters, digits and '_'")
         if self.instance_pool_id and (self.node_type or self.spot):
             _refuse("instance_pool_id", "a pool has nodes of its own: leave out 'node_type' and 'spot'")
-        _refuse("node_type", self.cloud.node_problem(self.node_type) if self.node_type else None)
+        if self.node_type and self.cloud.is_at(self.host):
+            _refuse("node_type", self.cloud.node_problem(self.node_type))
         if self.alert_schedule and not self.sql_warehouse:
             _refuse("alert_schedule", "alerts need the variable 'sql_warehouse'")
 

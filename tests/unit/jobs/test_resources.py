@@ -133,7 +133,7 @@ def test_other_manifests_change_the_jobs(tmp_path: Path) -> None:
     file = folder / "agents.yaml"
 
     def tag() -> str:
-        (job,) = application_resources(Deployment(application="shop"), tmp_path).jobs.values()
+        job = application_resources(Deployment(application="shop"), tmp_path).jobs["order_system"]
         tags: dict[str, str] = dict(job.as_dict())["tags"]  # type: ignore[assignment]  # as the Jobs API has them
         return tags["manifests"]
 
