@@ -30,6 +30,7 @@ def test_tables_and_topics_that_others_write_start_the_job() -> None:
             "KasprJoin/priced": "{leftTable: orders, rightTable: products, on: key}",
             "KasprJoin/placed": "{leftTable: files, rightTable: places, on: key}",
             "KasprTable/counted": "{from: {topic: clicks}, count: {}}",
+            "KasprTable/over-counted": "{from: {table: counted}, count: {}}",
             "KasprTable/recounted": "{from: {join: priced}, count: {}}",
         }
     )
