@@ -24,7 +24,8 @@ from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT
 from kaspr_delta.runtime.resources import run_of
 from kaspr_delta.runtime.run_events import Migrated
 from tests.folders import delta_rs
-from tests.spark import naive_join, shapes
+from tests.properties import naive_join
+from tests.spark import shapes
 from tests.spark.channels import counted, last_values
 from tests.spark.killing import around_writes, killed
 from tests.spark.shapes import LAST_WAVE, outcome, write_wave
