@@ -60,7 +60,7 @@ def test_a_catalog_has_no_problem_and_nothing_is_left_in_it(spark: SparkSession,
     found = answers(Bench(spark, delta), source)
     assert {name: answer.seen for name, answer in found.items() if answer.grade == "problem"} == {}
     notes = {name: answer.seen for name, answer in found.items() if answer.grade == "note"}
-    # No information schema is there. The index of packages is not reached from everywhere.
+    # The index of packages is not reached from everywhere.
     expected = set() if EXTERNAL in os.environ else {"endless stream"}
     assert set(notes) - {"versions", "package index"} == expected, notes
     assert not any(delta.exists(spark, table) for table in LAYOUTS)
