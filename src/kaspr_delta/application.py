@@ -275,8 +275,11 @@ class Application:
             raise ResourceFailedError("\n".join(f"{ref} failed: {one.reason}" for ref, one in self._stale.items()))
 
     def waiting_since(self) -> dict[str, datetime]:
-        """Since when each resource, as ``kind/name``, waits. Events say when that began, and when it ended."""
-        refs = {(kind_called(ref.kind), ref.name): ref for ref, _ in self.plan.waiting}
+        """Since when each resource, as ``kind/name``, waits. Events say when that began, and when it ended.
+
+        Those that need a rebuild are left out: they have an event of their own.
+        """
+        refs = {(kind_called(ref.kind), ref.name): ref for ref, _ in self.plan.waiting if ref not in self._stale}
         since = self._registry.waiting({id_: in_words(dict(self.plan.waiting)[ref]) for id_, ref in refs.items()})
         return {str(refs[id_]): at for id_, at in since.items()}
 

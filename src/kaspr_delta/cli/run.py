@@ -80,6 +80,12 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
         typer.Option(help="What to do about a resource that waits for longer than --grace.", rich_help_panel=_IN_JOBS),
     ] = "note",
     grace: Annotated[str, typer.Option(help="For how long a resource may wait.", rich_help_panel=_IN_JOBS)] = "1h",
+    all_dead_letters: Annotated[
+        Literal["fail", "note"],
+        typer.Option(
+            help="What to do about a resource of which all events became dead letters.", rich_help_panel=_IN_JOBS
+        ),
+    ] = "note",
     until_changed: Annotated[
         Path | None,
         typer.Option(
@@ -95,9 +101,9 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
     """Run joins, agents and made tables until everything is caught up, or, with --continuous, until stopped.
 
     Tasks run by their schedules with --continuous, and once where --only names them. The exit code is 0, 1 when a
-    resource failed (the others went on) or all of its events became dead letters, 2 for a wrong call. Ctrl-C and
-    SIGTERM let the batches under way finish; with --continuous the exit code is then 0, or 1 if a resource had failed;
-    else 130 or 143. The next run goes on from there. A second Ctrl-C ends the run at once.
+    resource failed (the others went on), 2 for a wrong call. Ctrl-C and SIGTERM let the batches under way finish; with
+    --continuous the exit code is then 0, or 1 if a resource had failed; else 130 or 143. The next run goes on from
+    there. A second Ctrl-C ends the run at once.
 
     Progress is on standard error: rows in and out, how many rows and records a resource has yet to read (lag), and how
     long its batches take. What the run did is on standard output. JSON lines have `at`, `event` (batch, lag,
@@ -123,11 +129,13 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
         note(f"running, a batch at most every {every}; Ctrl-C stops")
         _run_continuously(application, every, only or [], progress, until_changed)
     else:
-        _run(application, only or [], progress, retries)
+        report = _run(application, only or [], progress, retries)
+        if report.fruitless and all_dead_letters == "fail":
+            raise ResourceFailedError(f"every event of {', '.join(report.fruitless)} became a dead letter")
         _refuse_long_waiting(application, only or [], longest)
 
 
-def _run(application: Application, only: list[str], progress: ProgressOutput, retries: int) -> None:
+def _run(application: Application, only: list[str], progress: ProgressOutput, retries: int) -> RunReport:
     from kaspr_delta.cli.run_display import shown
 
     with stopped_by_signal() as stop:
@@ -137,8 +145,7 @@ def _run(application: Application, only: list[str], progress: ProgressOutput, re
     if stop.by is not None:
         note("stopped before everything was caught up; the next run goes on from here")
         raise typer.Exit(stop.code)
-    if report.fruitless:
-        raise ResourceFailedError(f"every event of {', '.join(report.fruitless)} became a dead letter")
+    return report
 
 
 def _tried(work: Callable[[], RunReport], retries: int, stop: threading.Event) -> RunReport:

@@ -175,6 +175,7 @@ class JobBuilder:
         title = " + ".join(map(str, resources)) or f"everything of {self.plan.application}"
         manifests = [f"${{workspace.file_path}}/{wanted.folder}", "--origin", wanted.folder]
         ending = ["--retries", str(wanted.retries), "--waiting", wanted.waiting, "--grace", wanted.waiting_grace]
+        ending += ["--all-dead-letters", "fail"]
         parameters = [
             "run",
             *(manifests if first else []),

@@ -93,12 +93,13 @@ def test_errors_that_say_what_to_do_do_not_pass(error: Exception, passes: bool) 
 
 def test_a_resource_whose_events_all_became_dead_letters_has_failed(kaspr: Kaspr, opened: Any) -> None:
     opened(FakeApplication(rows_in=3, dead_letters=3))
-    answer = kaspr("run", "--retries", 2)
+    assert kaspr("run").code == 0
+    answer = kaspr("run", "--retries", 2, "--all-dead-letters", "fail")
     assert (answer.code, "every event of agent/ingest became a dead letter" in answer.err) == (1, True)
     opened(FakeApplication(rows_in=3, rows_out=1, dead_letters=3))
-    assert kaspr("run").code == 0
+    assert kaspr("run", "--all-dead-letters", "fail").code == 0
     opened(FakeApplication(rows_in=3, dead_letters=2))
-    assert kaspr("run").code == 0
+    assert kaspr("run", "--all-dead-letters", "fail").code == 0
 
 
 @pytest.mark.parametrize(

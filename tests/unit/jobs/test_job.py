@@ -81,6 +81,8 @@ def test_a_task_runs_the_command_run_for_its_resources() -> None:
             "fail",
             "--grace",
             "1h",
+            "--all-dead-letters",
+            "fail",
         ],
     }
 
