@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from databricks.bundles.jobs import Job, JobParameterDefinition, QueueSettings
+from databricks.bundles.jobs import Job, JobParameterDefinition, PerformanceTarget, QueueSettings
 
 from kaspr_delta.jobs.deployment import ComputeKind
 from kaspr_delta.jobs.job import JobBuilder
@@ -29,10 +29,11 @@ class OperationsBuilder(JobBuilder):
         origin = self.deployment.folder
         manifests = [f"${{workspace.file_path}}/{origin}", origin]
         where = ["--app", self.plan.application, "--warehouse", self.storage.warehouse]
-        # It is not tried again: somebody waits for the answer.
+        # It is not tried again, and starts in seconds: somebody waits for the answer.
         task = self._compute.task(OPERATION, command, [OPERATION, *manifests, command, *where])
         task.timeout_seconds = self.deployment.timeout_minutes * 60
         job = self._job(f"{self.plan.application}: operations", [task])
+        job.performance_target = PerformanceTarget.PERFORMANCE_OPTIMIZED if self.deployment.serverless else None
         job.description = "Commands for people: rebuild KIND/NAME, dead-letters [--retry --only-failed], doctor, status"
         job.parameters = [JobParameterDefinition(name=OPERATION_PARAMETER, default=_DEFAULT)]
         job.queue = QueueSettings(enabled=True)

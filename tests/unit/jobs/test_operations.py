@@ -30,6 +30,7 @@ def test_the_job_runs_the_command_in_its_parameter_when_somebody_starts_it() -> 
     assert made["parameters"] == [{"name": "command", "default": "status"}]
     assert not made.keys() & {"schedule", "trigger", "continuous"}
     assert (task["timeout_seconds"], "max_retries" in task) == (1_800, False)
+    assert made["performance_target"] == "PERFORMANCE_OPTIMIZED"
     assert (made["max_concurrent_runs"], made["queue"]) == (1, {"enabled": True})
     assert made["tags"] == {
         "framework": "kaspr-delta",
