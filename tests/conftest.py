@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 OrderSystem = Callable[[], Application]
-# JVMs of tests live for seconds or minutes: the second compiler and a parallel collector take more time than they save.
-# Without the second compiler the cache for code is small by default, and Spark fills it.
-JVM_OPTIONS = ("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=400m")
+# The second compiler and a parallel collector double the CPU time of a JVM that lives for seconds. The shared session
+# lives for minutes, and has a core for them.
+FOR_SHORT_LIVES = ("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory, options_of_jvms: None) -> SparkSession:  # noqa: ARG001
+def spark(tmp_path_factory: pytest.TempPathFactory, short_lived_jvms: None) -> SparkSession:  # noqa: ARG001
     """The session that all tests share. The first test that needs it starts it."""
     from tests.few_rows import session_for_few_rows
 
@@ -69,14 +69,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory, options_of_jvms: None) -> Sp
         return connect_session(tmp_path_factory.mktemp("connect"))
     folder = tmp_path_factory.mktemp("spark")
     configure(folder)
-    return session_for_few_rows(folder / "spark.log")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delenv(FOR_SHORT_LIVES[0])
+        return session_for_few_rows(folder / "spark.log")
 
 
 @pytest.fixture(autouse=True, scope="session")
-def options_of_jvms() -> Iterator[None]:
-    """Set options for the JVMs of this process and of those that tests start."""
+def short_lived_jvms() -> Iterator[None]:
+    """Set options for the JVMs of processes that tests start."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv(*JVM_OPTIONS)
+        patched.setenv(*FOR_SHORT_LIVES)
         yield
 
 

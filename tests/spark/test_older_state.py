@@ -144,6 +144,7 @@ def on_one_line(found: dict[str, Any]) -> dict[str, str]:
     return {name: repr(one).replace("\\r\\n", "") for name, one in found.items() if name != "channel of same"}
 
 
+@pytest.mark.slow
 def test_a_state_of_format_1_is_migrated_by_the_first_run(spark: SparkSession, tmp_path: Path) -> None:
     app = Application.open(part_of(FORMAT_1, tmp_path), warehouse=tmp_path / "wh", spark=spark)
     assert len(app.join("parts-of-uses").to_dict()) < len(pairs(app)), "long keys did not match, and readers read"
