@@ -47,6 +47,7 @@ def test_missing_grants_that_nobody_here_may_make_are_a_problem(tmp_path: Path) 
 
 
 def test_versions_that_were_not_tried_together_are_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Versions, "with_spark", lambda _: Versions("4.2.0", "4.4.0", "3.11.7"))
     assert platform.VERSIONS.answer(bench_on(tmp_path), 9).grade == "ok"
     monkeypatch.setattr(Versions, "with_spark", lambda _: Versions("3.5.0", None, "3.9.1"))
     answer = platform.VERSIONS.answer(bench_on(tmp_path), 9)
