@@ -71,6 +71,9 @@ def stopped_by_change(stop: Stop, file: Path | None, every: float = 10.0) -> Ite
 
     So a run ends when what it runs was deployed anew.
     """
+    if file is None:
+        yield
+        return
     over = threading.Event()
 
     def watch() -> None:
@@ -82,18 +85,16 @@ def stopped_by_change(stop: Stop, file: Path | None, every: float = 10.0) -> Ite
                 stop.asked.set()
             before = before or now
 
-    watcher = threading.Thread(target=watch, name="watch", daemon=True)
-    if file is not None:
-        watcher.start()
+    threading.Thread(target=watch, name="watch", daemon=True).start()
     try:
         yield
     finally:
         over.set()
 
 
-def _content(file: Path | None) -> bytes | None:
+def _content(file: Path) -> bytes | None:
     with contextlib.suppress(OSError):
-        return None if file is None else file.read_bytes()
+        return file.read_bytes()
     return None
 
 

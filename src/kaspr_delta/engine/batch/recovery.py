@@ -52,8 +52,7 @@ class Recovery:
             if start is not None:
                 changed = _changed(runner.resource, start)
                 if changed is not None:
-                    self._mend(spark, start)
-                    self._begin(spark, again=True)
+                    self._begin_anew(spark)
                     return Recovered(migrated, changed.reason)
                 self._migrate(spark, start)
             if start is None or self.sources_changed(spark):
@@ -81,10 +80,7 @@ class Recovery:
     def rebuild(self, spark: SparkSession) -> None:
         """Make the state anew from the current tables. Differences are emitted, in one commit."""
         with self._resumed(spark):
-            start = self.runner.log.end.start
-            if start is not None:
-                self._mend(spark, start)
-            self._begin(spark, again=True)
+            self._begin_anew(spark)
 
     def fill_gap(self, spark: SparkSession, error: Exception) -> bool:
         """Continue without the change feed if changes are gone from it; return whether that worked.
@@ -135,6 +131,13 @@ class Recovery:
         """Take the steps from an older format; return whether results may have been wrong."""
         wrong = [step.mend(spark, self.runner.resource) for step in migrations_from(start.format)]
         return any(wrong)
+
+    def _begin_anew(self, spark: SparkSession) -> None:
+        """Make the state anew, in the format of this version."""
+        start = self.runner.log.end.start
+        if start is not None:
+            self._mend(spark, start)
+        self._begin(spark, again=True)
 
     def _begin(self, spark: SparkSession, *, again: bool = False) -> None:
         """Begin a new checkpoint: the same steps as in a batch, over all rows.
