@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from kaspr_delta.plan.definition.joins import AggregationPlan, JoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import (
@@ -21,6 +21,9 @@ from kaspr_delta.plan.names import delta_name
 from kaspr_delta.spec.app import OnGap
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.spec.diagnostics import Finding, Location
+
+Running: TypeAlias = AgentPlan | TaskPlan | JoinPlan | AggregationPlan | TopicPlan
+"""The plan by which a resource runs: an aggregation for the table that it makes, a bound topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +167,16 @@ class Plan:
 
     def log_of(self, ref: ResourceRef) -> str:
         """The Delta table of the log of a resource that runs. Raises LookupError for other resources."""
-        for one in (*self.agents, *self.joins, *self.tasks, *self.aggregations, *self.topics):
-            if one.ref == ref:
-                return one.log
-        raise LookupError(f"{ref} keeps no state")
+        running = self.running(ref)
+        if running is None:
+            raise LookupError(f"{ref} keeps no state")
+        return running.log
+
+    def running(self, ref: ResourceRef) -> Running | None:
+        """The plan by which a resource runs; None if it does not run."""
+        bound = (topic for topic in self.topics if topic.binding is not None)
+        every: tuple[Running, ...] = (*self.agents, *self.joins, *self.tasks, *self.aggregations, *bound)
+        return next((one for one in every if one.ref == ref), None)
 
     def origin_of(self, aggregation: AggregationPlan) -> str:
         """The origin of an aggregation as ``kind/name``: a topic, a table or a join."""
