@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import pyarrow as pa
 
 from kaspr_delta.spec.ddl import quoted
-from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.arrow_types import arrow_schema, batch_of
 from kaspr_delta.storage.layout import SYSTEM
 from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.spark.sql_text import value_literal
@@ -96,9 +96,7 @@ def _limit(most: int | None) -> str:
 
 def arrow_rows(table: str, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     """Rows of a system table as Arrow, given their values in the order of the table's columns."""
-    schema = arrow_schema(SYSTEM[table].columns)
-    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-    return pa.table([pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema)
+    return pa.Table.from_batches([batch_of(rows, arrow_schema(SYSTEM[table].columns))])
 
 
 @dataclass(frozen=True)
