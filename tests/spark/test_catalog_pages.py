@@ -142,8 +142,8 @@ def test_statements_read_figures_and_histories_as_delta_rs_does(
         assert Registry(there.system).documents() == Registry(here.system).documents()
         orders = {DEAD_LETTERS: ["at"], PROGRESS: ["checkpoint", "batch"], EVENTS: ["at", "name", "reason"]}
         for table, order in {**orders, "topic__placed": ["timestamp", "seq"]}.items():
-            assert there.tables.newest(table, order, 5) == here.tables.newest(table, order, 5) != []
-        assert there.tables.newest(EVENTS, ["at"], 5, {"kind": EVIL}) == []
+            assert there.system.newest(table, order, 5) == here.system.newest(table, order, 5) != []
+        assert there.system.newest(EVENTS, ["at"], 5, {"kind": EVIL}) == []
         one, other = (Past(source.tables, "orders") for source in (here, there))
         assert other.has_text_keys
         assert_equal_pasts(one, other, ["", "it's 1", EVIL], one.versions)

@@ -105,10 +105,10 @@ def test_a_retry_over_a_catalog_sends_each_record_once(spark: SparkSession, cata
     assert [letter.key for letter in retried.lost] == [letter.key for letter in letters.newest(10)] == ["gone"]
     assert letters.counts() == {topic: 1}
     marked = {"key": RETRY_FOR, "value": topic[0].encode()}
-    again = letters.records.rows(TOPIC_TABLE, ["key", "value", "headers"], "seq IS NOT NULL")
+    again = letters.tables.having(TOPIC_TABLE, ["key", "value", "headers"], "seq IS NOT NULL")
     assert sorted((row["key"], row["value"]) for row in again) == sorted(sent)
     assert [row["headers"] for row in again] == [[*HEADERS, marked]] * 3
-    (one,) = letters.records.rows(CHANNEL_TABLE, ["key", "kind", "left", "right", "timestamp"], "checkpoint IS NULL")
+    (one,) = letters.tables.having(CHANNEL_TABLE, ["key", "kind", "left", "right", "timestamp"], "checkpoint IS NULL")
     assert list(one.values()) == ["1", kind_for("value", channel[0]), "{}", "1", AT]
     assert sum(event["reason"] == "DeadLetterRetried" for event in system.rows(EVENTS)) == 2
     system.append(DEAD_LETTERS, failed)  # as if the process had died before the letters were removed

@@ -15,7 +15,7 @@ from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, Resou
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.spec.patterns import matching
 from kaspr_delta.storage.layout import DEAD_LETTERS
-from kaspr_delta.storage.page_reads import SystemReads
+from kaspr_delta.storage.system_tables import SystemTables
 
 _JOB = "kaspr-delta dead-letters --retry --target TARGET"
 
@@ -74,7 +74,7 @@ class Retried:
 class DeadLetters:
     """The current dead letters of an application. Only RetryableDeadLetters can retry them."""
 
-    tables: SystemReads
+    tables: SystemTables
     plan: Plan
 
     def newest(self, most: int, resource: str | None = None, letter: str | None = None) -> list[Letter]:

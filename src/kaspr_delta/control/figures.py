@@ -57,7 +57,7 @@ class Figures:
         return cls(
             reads.counts(tables_with_rows(plan) if tables is None else tables),
             totals if isinstance(totals, str) else totals.resources,
-            readable("the dead letters", DeadLetters(reads, plan).counts),
+            readable("the dead letters", DeadLetters(NativeSystemTables(delta), plan).counts),
             {} if isinstance(totals, str) else {name: as_metrics(one) for name, one in totals.counters.items()},
             {ref: readable(f"the lag of {ref}", partial(lags_of, delta, plan, ref)) for ref in asked},
             {} if isinstance(rebuilds, str) else rebuilds,

@@ -139,7 +139,7 @@ class WarehouseStore:
         return rebuilds_in(plan, self.system.query)
 
     def letters(self, plan: Plan) -> DeadLetters:
-        return DeadLetters(self.tables, plan)
+        return DeadLetters(self.system, plan)
 
     def figures(self, plan: Plan, tables: Collection[str], refs: Collection[ResourceRef] | None = None) -> Figures:
         query = self.system.query
