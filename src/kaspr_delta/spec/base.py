@@ -80,30 +80,18 @@ class Spec(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _says_everything(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        broken = tuple(cls.combination_problems(data)) if isinstance(data, dict) else ()
-        if not broken:
-            return handler(data)
-        try:
-            handler(data)
-        except ValidationError as error:
-            both = [*_details(error), InitErrorDetails(type=refused(*broken), input=data)]
-            raise ValidationError.from_exception_data(cls.__name__, both) from None
-        raise refused(*broken)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_is_absent(cls, data: object) -> object:
+    def _checked(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(data, dict):
-            return data
-        known = cls.field_names()
-        return {key: value for key, value in data.items() if value is not None or key not in known}
-
-    @model_validator(mode="after")
-    def _keeps_its_rules(self) -> Self:
-        if found := tuple(self.problems()):
+            return handler(data)
+        known, broken = cls.field_names(), tuple(cls.combination_problems(data))
+        try:
+            spec = handler({key: value for key, value in data.items() if value is not None or key not in known})
+        except ValidationError as error:
+            both = [*_details(error), *(InitErrorDetails(type=refused(one), input=data) for one in broken)]
+            raise ValidationError.from_exception_data(cls.__name__, both) from None
+        if found := (*broken, *spec.problems()):
             raise refused(*found)
-        return self
+        return spec
 
     def problems(self) -> Iterator[Problem]:
         """The broken rules between fields. Overridden by mappings that have such rules."""
