@@ -37,7 +37,7 @@ def table_plan(application: DeclaredApplication, table: Declared[TableSpec]) -> 
         serializers=Serializers(spec.key_serializer, spec.value_serializer),
         partitions=spec.partitions or application.defaults.partitions,
         is_global=spec.is_global,
-        default=table.snippet(spec.default_selector, "defaultSelector"),
+        default=table.snippet("defaultSelector"),
         window=_window(table, spec.window) if spec.window else None,
         retention=(retention(configs) or DEFAULT_RETENTION) if old_rows_go else None,
         feed_retention=None if old_rows_go else retention(configs),
@@ -64,13 +64,13 @@ def _window(table: Declared[TableSpec], spec: Window) -> WindowPlan:
         grace=milliseconds(spec.grace),
         emit=spec.emit,
         relative_to=spec.relative_to,
-        selector=table.snippet(spec.relative_to_selector, "window", "relativeToSelector"),
+        selector=table.snippet("window", "relativeToSelector"),
     )
 
 
 def aggregation_plan(table: Declared[TableSpec], sides: Sides) -> AggregationPlan | None:
     """The aggregation of a table; None if it has no ``from``, or waits."""
-    spec, aggregate, reduce = table.spec, table.spec.aggregate, table.snippet(table.spec.reduce, "reduce")
+    spec = table.spec
     written = spec.model_dump(by_alias=True, exclude_none=True)
     kind = next((name for name in OPERATIONS if name in written), None)
     if spec.from_ is None or kind is None:
@@ -82,10 +82,10 @@ def aggregation_plan(table: Declared[TableSpec], sides: Sides) -> AggregationPla
         name=table.name,
         kind=kind,
         origin=origin,
-        group=table.snippet(spec.group_by, "groupBy"),
-        initializer=table.snippet(aggregate.initializer, "aggregate", "initializer") if aggregate else None,
-        adder=table.snippet(aggregate.adder, "aggregate", "adder") if aggregate else reduce,
-        subtractor=table.snippet(aggregate.subtractor, "aggregate", "subtractor") if aggregate else None,
+        group=table.snippet("groupBy"),
+        initializer=table.snippet("aggregate", "initializer"),
+        adder=table.snippet("aggregate", "adder") or table.snippet("reduce"),
+        subtractor=table.snippet("aggregate", "subtractor"),
         log=aggregation_table(table.name),
         contributions=contributions_table(table.name),
         group_times=group_times_table(table.name),
