@@ -7,11 +7,12 @@ between fields: all broken rules are reported at once, each with its location.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -45,6 +46,10 @@ class Problem:
     other: FieldPath | None = None
     absent: tuple[FieldPath, ...] = ()
 
+    def below(self, field: str) -> Problem:
+        """The same problem, relative to the mapping that holds this one in a field."""
+        return replace(self, at=(field, *self.at))
+
 
 def optional(description: str, **settings: Any) -> Any:
     """A field that may be absent, with the description that editors and the reference show."""
@@ -71,6 +76,17 @@ def at_least_one(
 def refused(*problems: Problem) -> PydanticCustomError:
     """The error to raise from a pydantic validator for one or more problems."""
     return PydanticCustomError(PROBLEMS, "{message}", {"message": problems[0].message, "problems": problems})
+
+
+def checked(rule: Callable[[Any], Iterable[Problem]]) -> AfterValidator:
+    """The annotation of a field that keeps a rule: a function of its value that gives the problems with it."""
+
+    def check(value: Any) -> Any:
+        if found := tuple(rule(value)):
+            raise refused(*found)
+        return value
+
+    return AfterValidator(check)
 
 
 class Spec(BaseModel):
