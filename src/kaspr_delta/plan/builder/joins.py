@@ -87,22 +87,13 @@ def _plan(join: Declared[JoinSpec], sides: Sides, copartitioning: Copartitioning
 
 def _side(join: Declared[JoinSpec], side: str, sides: Sides) -> Side | None:
     """The left or right side; None if it is missing or cannot be a side."""
-    references = sides.references
     table = join.spec.left_table if side == "left" else join.spec.right_table
     stream = join.spec.left_stream if side == "left" else join.spec.right_stream
     if stream is not None:
         repartition = join.spec.repartition.partitions if join.spec.repartition else None
         return sides.records(join, f"{side}Stream", stream, repartition)
-    role = f"{side}Table"
-    location = join.at(role)
-    if table is None or not references.rows(join, table, role):
+    if table is None or not sides.references.rows(join, table, f"{side}Table"):
         return None
-    declared = references.application.tables.get(table)
-    if declared is not None and declared.spec.window:
-        window = declared.key_at("window")
-        message = f"the {role} of join '{join.name}' has windows (at {window}): its rows have no key of their own"
-        hint = "join a table without windows; an agent can write one from the values of the windows"
-        references.report.error(location, message, hint)
     return sides.rows(table)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
-from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.sides import Sides
 from kaspr_delta.plan.definition.joins import AggregationPlan, StreamPlan
 from kaspr_delta.plan.definition.resources import Serializers, TablePlan
@@ -97,7 +96,7 @@ def _origin(table: Declared[TableSpec], given: Origin, sides: Sides) -> StreamPl
     """The stream, or the name of the table or join; None if it is missing or cannot be an origin."""
     references = sides.references
     if given.table is not None:
-        return _rows(table, given.table, references)
+        return given.table if references.rows(table, given.table, "from", "table") else None
     if given.join is not None:
         join = references.join(table, given.join, "from", "join")
         if join is None:
@@ -111,14 +110,3 @@ def _origin(table: Declared[TableSpec], given: Origin, sides: Sides) -> StreamPl
         given = Origin(channel=channel_of(join))
     side = sides.records(table, "from", given)
     return side.stream if side else None
-
-
-def _rows(table: Declared[TableSpec], name: str, references: References) -> str | None:
-    if not references.rows(table, name, "from", "table"):
-        return None
-    origin = references.application.tables.get(name)
-    if origin is not None and origin.spec.window:
-        window = origin.key_at("window")
-        message = f"table '{name}' has windows (at {window}): its rows have no key of their own to make a table from"
-        references.report.error(table.at("from", "table"), message, f"make '{table.name}' from the source of '{name}'")
-    return name
