@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from kaspr_delta.plan.definition.joins import AggregationPlan, JoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import (
@@ -21,9 +21,6 @@ from kaspr_delta.plan.names import delta_name
 from kaspr_delta.spec.app import OnGap
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.spec.diagnostics import Finding, Location
-
-Running: TypeAlias = AgentPlan | TaskPlan | JoinPlan | AggregationPlan | TopicPlan
-"""The plan by which a resource runs: an aggregation for the table that it makes, a bound topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +99,7 @@ class Plan:
     @property
     def emptied(self) -> Plan:
         """The plan of this application when all its resources are deleted."""
-        settings = {"default_partitions", "event_timeout", "feed_retention", "on_gap"}
-        kept = {"application", "application_id", "schema", "location", "job_schedule", *settings}
-        nothing: dict[str, Any] = {field.name: () for field in fields(self) if field.name not in kept}
+        nothing: dict[str, Any] = {one.name: () for one in fields(self) if isinstance(getattr(self, one.name), tuple)}
         return replace(self, **nothing)
 
     def topic(self, name: str) -> TopicPlan | None:
@@ -165,18 +160,18 @@ class Plan:
         """The aggregation that makes the table of that name, if there is one."""
         return next((aggregation for aggregation in self.aggregations if aggregation.name == name), None)
 
+    def running(self, ref: ResourceRef) -> TopicPlan | JoinPlan | AggregationPlan | AgentPlan | TaskPlan | None:
+        """The plan of a resource that runs: bound topic, join, made table, agent or task. None for other resources."""
+        bound = (topic for topic in self.topics if topic.binding)
+        everything = (*bound, *self.joins, *self.aggregations, *self.agents, *self.tasks)
+        return next((one for one in everything if one.ref == ref), None)
+
     def log_of(self, ref: ResourceRef) -> str:
         """The Delta table of the log of a resource that runs. Raises LookupError for other resources."""
         running = self.running(ref)
         if running is None:
             raise LookupError(f"{ref} keeps no state")
         return running.log
-
-    def running(self, ref: ResourceRef) -> Running | None:
-        """The plan by which a resource runs; None if it does not run."""
-        bound = (topic for topic in self.topics if topic.binding is not None)
-        every: tuple[Running, ...] = (*self.agents, *self.joins, *self.tasks, *self.aggregations, *bound)
-        return next((one for one in every if one.ref == ref), None)
 
     def origin_of(self, aggregation: AggregationPlan) -> str:
         """The origin of an aggregation as ``kind/name``: a topic, a table or a join."""

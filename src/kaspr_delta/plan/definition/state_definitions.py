@@ -18,25 +18,23 @@ def definition_of(plan: Plan, ref: ResourceRef) -> Mapping[str, str]:
     """
     match plan.running(ref):
         case joins.ForeignKeyJoinPlan() | joins.SameKeyJoinPlan() as join:
-            tables = {
-                f"{side} table": _identity(plan, name) for side, name in (("left", join.left), ("right", join.right))
-            }
+            tables = {"left table": _identity(plan, join.left), "right table": _identity(plan, join.right)}
             select = {"select": join.select.fingerprint} if join.select else {}
             extractor = {"extractor": join.extractor.fingerprint} if isinstance(join, joins.ForeignKeyJoinPlan) else {}
             return {"type": join.type, **tables, **select, **extractor}
-        case joins.StreamTableJoinPlan() | joins.RightForeignKeyJoinPlan() as join:
+        case joins.StreamTableJoinPlan() as join:
+            return {"stream": join.left.name, "table": plan.table_or_result(join.right).delta_name}
+        case joins.RightForeignKeyJoinPlan() as join:
             sides = {"stream": join.left.name, "table": plan.table_or_result(join.right).delta_name}
-            if isinstance(join, joins.StreamTableJoinPlan):
-                return sides
             return {**sides, "rightExtractor": join.extractor.fingerprint}
         case joins.StreamStreamJoinPlan() as join:
             window = f"{join.before}, {join.after}, {join.grace} ms"
             return {"type": join.type, "window": window, "left": join.left.name, "right": join.right.name}
-        case joins.AggregationPlan(origin=str(table)) as made:
+        case joins.AggregationPlan(origin=str(origin)) as made:
             functions = {"groupBy": made.group, "initializer": made.initializer, "adder": made.adder}
             functions["subtractor"] = made.subtractor
             fingerprints = {name: snippet.fingerprint for name, snippet in functions.items() if snippet is not None}
-            return {"table": _identity(plan, table), "kind": made.kind, **fingerprints}
+            return {"table": _identity(plan, origin), "kind": made.kind, **fingerprints}
     return {}
 
 

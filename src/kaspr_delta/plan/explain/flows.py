@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from kaspr_delta.plan.definition import resources as plans
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.joins import AggregationPlan
+from kaspr_delta.plan.definition.joins import JoinPlan
 
 
 def flows(plan: Plan, ref: plans.ResourceRef) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -17,17 +17,15 @@ def flows(plan: Plan, ref: plans.ResourceRef) -> tuple[tuple[str, ...], tuple[st
 
     A write is one ``(perhaps)`` if the source of the functions does not tell whether they write the table.
     """
+    running = plan.running(ref)
+    match running:
+        case plans.AgentPlan() | plans.TaskPlan():
+            return _flows_of(running, plan)
+        case plans.TopicPlan():
+            here, there = (str(ref),), (running.bound.endpoint.text,)
+            return (there, here) if running.bound.direction == "input" else (here, there)
     read = tuple(edge.source for edge in plan.edges if edge.target == str(ref))
-    match plan.running(ref):
-        case plans.AgentPlan() | plans.TaskPlan() as pipeline:
-            return _flows_of(pipeline, plan)
-        case plans.TopicPlan(bound=binding):
-            here, there = (str(ref),), (binding.endpoint.text,)
-            return (there, here) if binding.direction == "input" else (here, there)
-        case AggregationPlan() | None:
-            return read, ("its rows",)
-        case join:
-            return read, (f"channel/{join.channel}",)
+    return read, (f"channel/{running.channel}",) if isinstance(running, JoinPlan) else ("its rows",)
 
 
 def _flows_of(pipeline: plans.AgentPlan | plans.TaskPlan, plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
