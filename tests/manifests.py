@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def manifests(app: str, text: str) -> str:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.storage.limits import Size
 from tests.limits import set_limits
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SENTENCES = ["a lucky DAY", "boom", "lucky unlucky DAY"]
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from hashlib import md5
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.engine.joins.foreign_key import foreign_key_join
@@ -24,10 +25,6 @@ from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.spark.frames import collected, frame_of
 from tests.folders import overwrite
 from tests.manifests import opened
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 MANIFEST = """
 KasprTable/orders: {}

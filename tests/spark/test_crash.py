@@ -6,18 +6,16 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from tests.spark import shapes
 from tests.spark.channels import counted, last_values
 from tests.spark.killing import Point, around_writes, killed, run_others
 from tests.spark.order_system import join_and_reader
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "bundles" / "order-system"

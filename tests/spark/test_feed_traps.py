@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application, ResourceFailedError
@@ -16,9 +17,6 @@ from kaspr_delta.runtime.run_events import GapFilled, RunEvent
 from tests.folders import folder_of
 from tests.limits import set_limits
 from tests.spark.channels import last_values
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 MANIFESTS = Path(__file__).parent / "applications" / "joins.yaml"
 CHANNELS = {"join/inner": "inner-channel", "join/left": "left-joined"}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.errors import ResourceFailedError
@@ -15,9 +16,6 @@ from tests.manifests import opened
 from tests.small_disk import SmallDisk, small_disk
 from tests.spark import shapes, test_crash
 from tests.spark.killing import run_others
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Kilobytes that are left: none, enough for the first writes of a batch, or for nearly all.
 KILOBYTES_LEFT = (0, 8, 24, 48, 96, 160, 256)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.engine.batch.folding import Folding
@@ -21,9 +22,6 @@ from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
 from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import run_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 MANIFESTS = Path(__file__).parent / "applications" / "joins.yaml"
 CHANNELS = {"inner": "inner-channel", "left": "left-joined"}

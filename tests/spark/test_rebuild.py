@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.engine.batch import migrations, recovery
@@ -18,9 +19,6 @@ from tests.continuous import running, wait_until
 from tests.limits import set_limits
 from tests.spark.channels import last_values
 from tests.spark.killing import around_writes, killed
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MANIFESTS = (Path(__file__).parent / "applications" / "joins.yaml").read_text()
 BY_PRODUCT = 'return order["product_id"]'

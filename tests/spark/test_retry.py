@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.control.retry import RetryableDeadLetters
@@ -22,9 +23,6 @@ from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
 from tests.folders import delta_rs
 from tests.unit.control.test_dead_letters import AT, HEADERS, NOW, VALUE
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 APPLICATION = Path(__file__).parent / "applications" / "retry.yaml"
 BUNDLE = Path(__file__).parents[2] / "bundles" / "order-system"
