@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -31,6 +29,7 @@ from kaspr_delta.storage.tables import Tables
 from tests.continuous import running
 from tests.properties.naive_join import Sides, text
 from tests.properties.shown import JOINS, MANIFESTS, TABLES, JoinReader
+from tests.spark.dying import die
 
 _ROOT = Path(__file__).parents[2]
 
@@ -133,11 +132,6 @@ def main(manifests: str, warehouse: str, seed: str, moment: str) -> None:
             record_progress(delta, spark, resource, batch, report)
 
         monkeypatch.setattr(folding, "record_progress", record)
-
-
-def die(*_: object, **__: object) -> None:
-    """Kill this process with SIGKILL."""
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def sizes(few: int, small: int, changes: int) -> dict[str, Any]:

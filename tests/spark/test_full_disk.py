@@ -75,22 +75,6 @@ def run_with_growing_space(
 
 
 @pytest.mark.slow
-def test_a_full_disk_does_not_change_the_outcome_after_space_is_freed(
-    spark: SparkSession, tmp_path: Path, disk: SmallDisk
-) -> None:
-    """Each failure leaves other incomplete work to the next run."""
-    warehouses = [disk.folder / "wh", tmp_path / "undisturbed"]
-    app, other = (Application.open(ORDERS, warehouse=warehouse, spark=spark) for warehouse in warehouses)
-    for one in (app, other):
-        test_crash.write_wave(one, 1)
-    run_with_growing_space(app, disk, "agent/ingest-orders", kilobytes_left=(0, 48))
-    run_with_growing_space(app, disk, JOIN, kilobytes_left=(0, 48, 160))
-    for one in (app, other):
-        one.run()
-    assert test_crash.outcome(app) == test_crash.outcome(other)
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("victim", test_crash.WRITES)
 def test_a_full_disk_neither_loses_nor_doubles_rows_of_the_order_system(

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable
 from tests.manifests import opened
+from tests.spark.dying import lost_power
 
 MANIFESTS = """
 KasprApp/clicks: {{}}
@@ -101,7 +102,3 @@ def test_a_repeated_batch_shows_no_later_change_to_earlier_records(shop: Shop, m
         (2, "B", "Bee"),
         (3, "B", "BEE"),
     ]
-
-
-def lost_power(*_: Any) -> None:
-    raise InterruptedError
