@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.control.registry import Registry
@@ -26,9 +27,6 @@ from kaspr_delta.web.warehouse_store import WarehouseStore
 from tests.folders import delta_rs
 from tests.manifests import manifests
 from tests.sql_on_spark import SqlOnSpark
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MANIFESTS = """
 KasprTable/orders: {name: orders}
