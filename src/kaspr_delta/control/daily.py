@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta, timezone
-from itertools import islice
+from itertools import islice, takewhile
 
 from kaspr_delta.spec.ddl import Type
+from kaspr_delta.storage.commit_info import CommitInfo
 from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
 from kaspr_delta.storage.page_reads import History, PageReads
 
@@ -81,10 +82,14 @@ class DailyWork:
 
 def _bytes_a_day(history: History, first: date, last: date) -> tuple[float, float]:
     """The bytes that the commits between two days added and removed, by day."""
-    newest = list(filter(None, map(history.commit, islice(reversed(history.versions), _MOST_COMMITS))))
-    commits = [(commit.at.astimezone(timezone.utc).date(), commit) for commit in newest]
-    if len(newest) == _MOST_COMMITS:
-        first = min(max(first, commits[-1][0]), last)
-    found = [commit for day, commit in commits if first <= day <= last]
+    newest = filter(None, map(history.commit, islice(reversed(history.versions), _MOST_COMMITS)))
+    commits = list(takewhile(lambda commit: _day_of(commit) >= first, newest))
+    if len(commits) == _MOST_COMMITS:
+        first = min(_day_of(commits[-1]), last)
+    found = [commit for commit in commits if _day_of(commit) <= last]
     days = (last - first).days + 1
     return sum(one.bytes_added for one in found) / days, sum(one.bytes_removed for one in found) / days
+
+
+def _day_of(commit: CommitInfo) -> date:
+    return commit.at.astimezone(timezone.utc).date()
