@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -147,11 +148,11 @@ def _assumptions(cost: Cost) -> Iterator[str]:
     started = "a task, on serverless compute" if serverless else "the cluster of a run, which its tasks share"
     yield f"A start of compute: {started}."
     if any(one.endless < one.jobs for one in cost.layouts):
-        yield f"Idle statements of a run that finds nothing new: up to {IDLE_STATEMENTS} for each resource."
+        yield f"Idle statements of a task that finds nothing new: {IDLE_STATEMENTS}, and 1 a resource and 1 a source."
     if any(one.endless for one in cost.layouts):
         yield "A job that never ends has its compute all day. It starts after deployments and failures only."
         yield f"Its idle statements: those of rounds that take no time, with pauses of {every}."
-    if any(one.runs.most is None for one in cost.layouts):
+    if any(one.runs.most == math.inf for one in cost.layouts):
         yield "Unknown: a run begins when the one before has ended."
     elif any(one.runs.least != one.runs.most for one in cost.layouts):
         yield "Runs: updates of tables start them, up to one a minute, and so does the clock."
@@ -166,7 +167,7 @@ def _batches(work: DailyWork) -> Table:
 
 
 def _span(span: Span) -> str:
-    if span.most is None:
+    if span.most == math.inf:
         return "unknown"
     if span.least == span.most:
         return _number(span.most)
@@ -190,8 +191,9 @@ def _size(number: float) -> str:
 
 
 def _camel(values: dict[str, Any]) -> dict[str, Any]:
-    """Fields in camelCase, as in manifests; resources keep their names."""
+    """Fields in camelCase, as in manifests; resources keep their names. An unknown bound is null."""
+    plain = {name: None if value == math.inf else value for name, value in values.items()}
     return {
         name if "/" in name else to_camel(name): _camel(value) if isinstance(value, dict) else value
-        for name, value in values.items()
+        for name, value in plain.items()
     }

@@ -5,6 +5,7 @@ There are no prices here: a workspace measures what it is billed (see ``usage``)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
@@ -16,11 +17,15 @@ from kaspr_delta.jobs.resources import bundle_key, jobs_of, layout_of
 from kaspr_delta.jobs.storage import Storage
 from kaspr_delta.jobs.work import Layout, work_of
 from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import ResourceRef, TopicInput
 from kaspr_delta.spec.cron import quartz_firings_a_day
 from kaspr_delta.spec.durations import milliseconds
 
-IDLE_STATEMENTS = 6
-"""The most statements of a resource in a run that finds nothing new."""
+IDLE_STATEMENTS = 3
+"""The statements of a task that finds nothing new, beside one for each resource and one for each of its sources.
+
+tests/spark/test_streams_of_a_catalog.py counts them.
+"""
 
 _DAY = 24 * 60 * 60
 _UNITS = {"MINUTES": 60, "HOURS": 60 * 60, "DAYS": _DAY, "WEEKS": 7 * _DAY}
@@ -28,18 +33,16 @@ _UNITS = {"MINUTES": 60, "HOURS": 60 * 60, "DAYS": _DAY, "WEEKS": 7 * _DAY}
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A number that lies between two bounds. Without ``most`` the upper one is unknown."""
+    """A number that lies between two bounds. The upper one is infinite if it is unknown."""
 
     least: float
-    most: float | None
+    most: float
 
     def __add__(self, other: Span) -> Span:
-        unknown = self.most is None or other.most is None
-        return Span(self.least + other.least, None if unknown else (self.most or 0) + (other.most or 0))
+        return Span(self.least + other.least, self.most + other.most)
 
-    def times(self, number: int) -> Span:
-        """So many times the number."""
-        return Span(self.least * number, None if self.most is None and number else (self.most or 0) * number)
+    def __mul__(self, number: int) -> Span:
+        return Span(self.least * number, self.most * number)
 
 
 NONE = Span(0, 0)
@@ -79,6 +82,7 @@ def _cost_of(plan: Plan, deployment: Deployment, layout: Layout, *, is_deployed:
     clock = sum((_runs_of(job) for job in jobs if _starts_another(job)), NONE)
     own = [job for job in jobs if not _starts_another(job) and job.keys() & {"schedule", "trigger", "continuous"}]
     runs = [_runs_of(job) + (clock if "table_update" in job.get("trigger", {}) else NONE) for job in own]
+    each = list(zip(own, runs, strict=True))
     return DailyCost(
         layout=layout,
         is_deployed=is_deployed,
@@ -86,10 +90,8 @@ def _cost_of(plan: Plan, deployment: Deployment, layout: Layout, *, is_deployed:
         tasks=sum(len(job["tasks"]) for job in own),
         endless=sum(map(_is_endless, own)),
         runs=sum(runs, NONE),
-        starts=sum((one.times(_starts_in(job)) for one, job in zip(runs, own, strict=True)), NONE),
-        statements=sum(
-            (_statements(plan, job, one, deployment.every) for one, job in zip(runs, own, strict=True)), NONE
-        ),
+        starts=sum((one * _starts_in(job) for job, one in each), NONE),
+        statements=sum((_statements(plan, job, one, deployment.every) for job, one in each), NONE),
     )
 
 
@@ -103,7 +105,7 @@ def _runs_of(job: Mapping[str, Any]) -> Span:
     elif "table_update" in trigger:
         return Span(0, _DAY / SECONDS_BETWEEN_UPDATES)
     else:  # one run after another, as long as they take; or one that never ends
-        return NONE if _is_endless(job) else Span(0, None)
+        return NONE if _is_endless(job) else Span(0, math.inf)
     return Span(firings, firings)
 
 
@@ -126,12 +128,19 @@ def _starts_in(job: Mapping[str, Any]) -> int:
 
 
 def _statements(plan: Plan, job: Mapping[str, Any], runs: Span, every: str) -> Span:
+    """The statements of a job, each day, that find nothing new."""
     parameters = _parameters(job)
     named = {value for option, value in pairwise(parameters) if option == "--only"}
-    refs = {str(ref) for stage in plan.stages for ref in stage.resources}
-    refs = named or refs
-    if not _is_endless(job):
-        return runs.times(len(refs) * IDLE_STATEMENTS)
-    # A round asks for the newest version of each table that a resource follows.
-    followed = sum(edge.target in refs for edge in plan.edges)
-    return Span(0, followed * _DAY * 1_000 / milliseconds(every))
+    refs = [ref for stage in plan.stages for ref in stage.resources if str(ref) in named or not named]
+    sources = sum(_sources_of(plan, ref) for ref in refs)
+    if _is_endless(job):  # a round asks for the newest version of each source
+        return Span(0, sources * _DAY * 1_000 / milliseconds(every))
+    return runs * (len(job["tasks"]) * IDLE_STATEMENTS + len(refs) + sources)
+
+
+def _sources_of(plan: Plan, ref: ResourceRef) -> int:
+    """The number of tables whose commits a resource follows. Functions of agents read tables without following them."""
+    agent = plan.agent(ref.name) if ref.kind == "agent" else None
+    if agent is None:
+        return sum(edge.target == str(ref) for edge in plan.edges)
+    return len(agent.input.topics) if isinstance(agent.input, TopicInput) else 1
