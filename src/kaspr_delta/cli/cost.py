@@ -19,7 +19,7 @@ from kaspr_delta.cli.target import Target
 from kaspr_delta.control.daily import DailyWork
 from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs import Deployment, Storage
-from kaspr_delta.jobs.cost import IDLE_STATEMENTS, DailyCost, Span, daily_costs
+from kaspr_delta.jobs.cost import BATCH_STATEMENTS, IDLE_STATEMENTS, DailyCost, Span, daily_costs
 from kaspr_delta.jobs.usage import statements_query, usage_query
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.settings import SQL_WAREHOUSE_VARIABLE
@@ -54,6 +54,12 @@ class Cost:
         return cls(plan, deployment, daily_costs(plan, deployment), work or "no batch has run yet")
 
     @property
+    def of_batches(self) -> float:
+        """The most statements of a day's batches, in every layout."""
+        batches = {} if isinstance(self.work, str) else self.work.resources
+        return BATCH_STATEMENTS * sum(one.batches for one in batches.values())
+
+    @property
     def queries(self) -> dict[str, str]:
         """Queries over Databricks' system tables, by what they measure."""
         of = (self.plan, self.deployment)
@@ -62,7 +68,10 @@ class Cost:
     @property
     def plain(self) -> dict[str, Any]:
         """The cost as JSON data."""
-        work = {"unknown": self.work} if isinstance(self.work, str) else _camel(asdict(self.work))
+        if isinstance(self.work, str):
+            work: dict[str, Any] = {"unknown": self.work}
+        else:
+            work = {**_camel(asdict(self.work)), "statements": self.of_batches}
         wanted = self.deployment
         return {
             "deployment": {
@@ -120,6 +129,7 @@ def print_cost(cost: Cost) -> None:
         added, removed = _size(cost.work.bytes_added), _size(cost.work.bytes_removed)
         kept = duration_text(cost.plan.feed_retention or milliseconds(f"{FEED_RETENTION_DAYS}d"))
         typer.echo(
+            f"\nStatements a day, beside the idle ones: up to {_number(cost.of_batches)}, if batches are small."
             f"\nFiles written a day: {added}. Files removed from tables: {removed}; these"
             f" stay until VACUUM, and for at least {kept} where a table has a change feed."
         )

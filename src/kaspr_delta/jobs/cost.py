@@ -27,6 +27,12 @@ IDLE_STATEMENTS = 3
 tests/spark/test_streams_of_a_catalog.py counts them.
 """
 
+BATCH_STATEMENTS = 10
+"""The most statements of a small batch: versions, its stream, look-ups, commit, folds, and the start of the next stream.
+
+Counted for agents and joins of tables in a catalog: 5 to 10. Dead letters and more tables are more.
+"""
+
 _DAY = 24 * 60 * 60
 _UNITS = {"MINUTES": 60, "HOURS": 60 * 60, "DAYS": _DAY, "WEEKS": 7 * _DAY}
 

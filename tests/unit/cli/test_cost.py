@@ -28,6 +28,7 @@ def test_a_cost_has_the_batches_of_the_warehouse(kaspr: Kaspr, tmp_path: Path) -
     assert "one (deployed)" in answer.out
     assert f"Batches a day, from {AT:%Y-%m-%d} to {AT:%Y-%m-%d}:" in answer.out
     assert " agent/ingest-orders        1       12     1,234     0.25" in answer.out
+    assert "Statements a day, beside the idle ones: up to 10, if batches are small." in answer.out
     assert "FROM system.billing.usage" in answer.out
     (found,) = json.loads(kaspr("plan", BUNDLE, "--cost", "-o", "json", "--warehouse", tmp_path).out)["applications"]
     assert found["application"] == "order-system"
@@ -37,6 +38,7 @@ def test_a_cost_has_the_batches_of_the_warehouse(kaspr: Kaspr, tmp_path: Path) -
         "rowsOut": 1_234,
         "seconds": 0.25,
     }
+    assert found["work"]["statements"] == 10
     assert found["work"]["bytesAdded"] > 0
     assert found["work"]["last"] == f"{AT:%Y-%m-%d}"
 
