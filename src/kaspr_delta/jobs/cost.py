@@ -28,9 +28,9 @@ tests/spark/test_streams_of_a_catalog.py counts them.
 """
 
 BATCH_STATEMENTS = 10
-"""The most statements of a small batch: versions, its stream, look-ups, commit, folds, and the start of the next stream.
+"""The most statements of a small batch: versions, its stream, look-ups, commit, folds, the start of the next stream.
 
-Counted for agents and joins of tables in a catalog: 5 to 10. Dead letters and more tables are more.
+Counted in a catalog: 5 or 6 of an agent, 10 of a join of tables. Dead letters and more tables are more.
 """
 
 _DAY = 24 * 60 * 60
