@@ -130,8 +130,8 @@ def print_cost(cost: Cost) -> None:
         kept = duration_text(cost.plan.feed_retention or milliseconds(f"{FEED_RETENTION_DAYS}d"))
         typer.echo(
             f"\nStatements a day, beside the idle ones: up to {_number(cost.of_batches)}, if batches are small."
-            f"\nFiles written a day: {added}. Files removed from tables: {removed}; these"
-            f" stay until VACUUM, and for at least {kept} where a table has a change feed."
+            f"\nFiles written a day: {added}. Files removed from tables: {removed}."
+            f"\nRemoved files stay until VACUUM, and where a table has a change feed for at least {kept}."
         )
     for measured, query in cost.queries.items():
         typer.echo(f"\n-- {_MEASURED[measured]}\n{query};")
