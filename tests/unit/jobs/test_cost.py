@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs import Deployment
@@ -15,7 +17,8 @@ from kaspr_delta.jobs.usage import statements_query, usage_query
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.spec.loader import load_path
-from tests.unit.jobs.plans import agent, join, plan
+from tests.unit.jobs.deployments import ALL_DEPLOYMENTS
+from tests.unit.jobs.plans import agent, join, plan, plans
 
 # Four resources in a row; two of them read a topic, the join two tables, the last one a channel.
 SHOP = plan(
@@ -88,6 +91,17 @@ def test_tasks_by_their_own_schedules_count_and_those_that_people_start_do_not()
     assert (found.jobs, found.endless) == (1 + len(own), 1)  # of seconds: a run that never ends keeps the schedule
     assert len(own) < len(shop.tasks)
     assert found.runs == number(found.runs.least) != NONE
+
+
+@given(plans(), st.sampled_from(ALL_DEPLOYMENTS))
+def test_a_deployment_has_one_of_the_layouts_and_no_run_without_a_start(
+    any_plan: Plan, settings: dict[str, Any]
+) -> None:
+    found = list(costs(any_plan, **settings).values())
+    assert sum(one.is_deployed for one in found) == 1
+    for one in found:
+        assert one.runs.least <= one.starts.least <= one.runs.least * one.tasks
+        assert one.runs.most <= one.starts.most
 
 
 def test_the_queries_find_the_jobs_by_the_tags_that_they_have() -> None:
