@@ -29,6 +29,10 @@ class NativePageReads(PageReads):
         here = (table for table in tables if self.delta.has_folder(table))
         return {table: readable(f"'{table}'", partial(self.delta.count, table)) for table in here}
 
+    def tables(self) -> Sequence[str]:
+        namespace = self.delta.namespace
+        return sorted(log.parent.name for log in (namespace.root / namespace.name).glob("*/_delta_log"))
+
     def history(self, table: str) -> History:
         if not self.delta.has_folder(table):
             return History(range(0), lambda _: None)

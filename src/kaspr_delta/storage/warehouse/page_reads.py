@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from kaspr_delta.spec.ddl import Type, quoted
-from kaspr_delta.storage.commit_info import CommitInfo, counts_of
+from kaspr_delta.storage.commit_info import CommitInfo, bytes_of, counts_of
 from kaspr_delta.storage.page_reads import Columns, History, PageReads, TextFilter, UnreadableError
 from kaspr_delta.storage.spark.sql_text import literal
 from kaspr_delta.storage.warehouse.json_rows import json_of, row_of
@@ -41,6 +41,14 @@ class WarehousePageReads(PageReads):
         except RefusedError:  # one is not there, or may not be read: the others still can
             with ThreadPoolExecutor(_AT_ONCE) as at_once:
                 return dict(zip(each, at_once.map(self._count, each.values()), strict=True))
+
+    def tables(self) -> Sequence[str]:
+        found = list[str]()
+        for schema in filter(None, (self.warehouse.namespace.schema, self.warehouse.namespace.internal)):
+            views = {row["viewName"] for row in self.warehouse.named_rows(f"SHOW VIEWS IN {schema}")}
+            listed = (str(row["tableName"]) for row in self.warehouse.named_rows(f"SHOW TABLES IN {schema}"))
+            found += [name for name in listed if name not in views]
+        return found
 
     def history(self, table: str) -> History:
         described = self.warehouse.named_rows(f"DESCRIBE HISTORY {self.named(table)} LIMIT {MOST_COMMITS}")
@@ -94,7 +102,7 @@ def _commit(row: Mapping[str, str | None]) -> CommitInfo:
     metrics = dict(re.findall(r"(\w+)\W+(\d+)", row["operationMetrics"] or ""))
     operation = row["operation"] or ""
     rows = sum(counts_of(operation, metrics) or counts_of("WRITE", metrics))
-    return CommitInfo(int(row["version"] or 0), _moment(row["timestamp"] or ""), operation, rows)
+    return CommitInfo(int(row["version"] or 0), _moment(row["timestamp"] or ""), operation, rows, *bytes_of(metrics))
 
 
 def _moment(text: str) -> datetime:
