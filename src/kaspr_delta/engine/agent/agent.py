@@ -19,6 +19,7 @@ from kaspr_delta.engine.agent.stateless import effects_of, run, sent_records
 from kaspr_delta.engine.batch.checkpoint import Start, checkpoints_of
 from kaspr_delta.engine.batch.counters import counter
 from kaspr_delta.engine.batch.decision import Decision, SourceTable
+from kaspr_delta.engine.batch.resource import Begun
 from kaspr_delta.engine.batch.topic_commit import DirectAppend
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.rows import Rows
@@ -60,9 +61,7 @@ class Agent(Pipeline[AgentPlan]):
         source = self._source
         return {name: SourceTable(source.table(name), by_offset=True) for name in source.names(spark)}
 
-    def begin(
-        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
-    ) -> tuple[Decision, Mapping[str, int]]:
+    def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         """An empty decision: each topic is read from the position that the previous checkpoint had processed."""
         before = AgentState.of(state)
         positions = self._source.positions(spark, before.done)
@@ -79,7 +78,7 @@ class Agent(Pipeline[AgentPlan]):
     def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
         return self._decide(changes, self._source, AgentState.of(state), rest=False)
 
-    def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[Decision, Mapping[str, int]] | None:
+    def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> Begun | None:
         before = AgentState.of(state)
         unread = self._source.unread(spark, before.done)
         if unread is None:

@@ -13,8 +13,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.decision import SourceTable
-from kaspr_delta.engine.batch.resource import Fold, Found, kinds_of
-from kaspr_delta.engine.joins.join import Join
+from kaspr_delta.engine.batch.resource import Fold, Found, Resource, kinds_of
 from kaspr_delta.engine.joins.select import SELECTED, SelectRow, selected_columns
 from kaspr_delta.engine.joins.touched import Touched, touched_keys
 from kaspr_delta.engine.rows.expressions import exists
@@ -41,7 +40,7 @@ class Pinned(NamedTuple):
         return {"left": self.left.version, "right": self.right.version}
 
 
-class TableJoin(Join[TableJoinPlanT]):
+class TableJoin(Resource[TableJoinPlanT]):
     """A join over two change feeds, with a result table."""
 
     @property
