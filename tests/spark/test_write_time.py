@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows.write_time import event_time, write_time, write_time_in_spark
+from kaspr_delta.engine.rows.value_functions import event_time, write_time, write_time_in_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

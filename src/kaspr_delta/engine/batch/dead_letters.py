@@ -16,7 +16,7 @@ from kaspr_delta.storage.tables import Tables
 ARROW_PROBLEM = arrow_schema(f"problem {PROBLEM}").field("problem").type
 
 
-def problem(reason: str | Column, detail: Column, value: Column) -> Column:
+def problem_column(reason: str | Column, detail: Column, value: Column) -> Column:
     """A row's problem as a column of the type of ARROW_PROBLEM."""
     fields = {"reason": F.lit(reason) if isinstance(reason, str) else reason, "detail": detail, "value": value}
     # A text that is never NULL makes a type without NULL, but most rows have no problem.

@@ -34,8 +34,9 @@ from kaspr_delta.engine.rows.value_functions import (
     bytes_of,
     in_lines,
     on_one_line,
+    write_time,
+    write_time_in_spark,
 )
-from kaspr_delta.engine.rows.write_time import write_time, write_time_in_spark
 from kaspr_delta.plan.definition.resources import SerializerName, TablePlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of

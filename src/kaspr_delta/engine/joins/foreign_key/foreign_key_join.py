@@ -13,9 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import newest_states
 from kaspr_delta.engine.batch.resource import Begun, Fold
-from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
+from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys, ForeignKeyColumns
 from kaspr_delta.engine.joins.foreign_key.first_load import never_seen, usual_keys
-from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
 from kaspr_delta.engine.joins.foreign_key.hops import (
     emit,
     left_context,

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 import narwhals as nw
 from pyspark.sql import SparkSession
 
-from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
-from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
+from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys, ForeignKeyColumns
 from kaspr_delta.engine.joins.results import checked_rows, logged, side_rows, with_duplicates, with_result
 from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.expressions import FALSE, TRUE, exists, first_of, later, same, text, with_problem
