@@ -12,7 +12,6 @@ import pyarrow as pa
 from kaspr_delta.engine.agent.by_column import is_by_column
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.ordered import run_in_order
-from kaspr_delta.engine.agent.ordered_input import in_offset_order
 from kaspr_delta.engine.agent.pipeline import Pipeline
 from kaspr_delta.engine.agent.state import AgentState, ready
 from kaspr_delta.engine.agent.stateless import effects_of, run, sent_records
@@ -27,7 +26,7 @@ from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.spill import rows_made
 from kaspr_delta.engine.streams.effect import SCHEMA, to_rows
 from kaspr_delta.engine.streams.input_rows import ONLY_VALUES
-from kaspr_delta.engine.streams.offset_range import LargeBatch, Received
+from kaspr_delta.engine.streams.offset_range import LargeBatch, Received, in_offset_order
 from kaspr_delta.engine.streams.source import Source
 from kaspr_delta.engine.windows import passed_windows
 from kaspr_delta.plan.definition.resources import AgentPlan, sends_of

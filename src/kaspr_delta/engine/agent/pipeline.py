@@ -20,7 +20,7 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.counters import counter
 from kaspr_delta.engine.batch.decision import Decision, Folded, SourceTable
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found, LoggedPlan, Resource
-from kaspr_delta.engine.batch.topics import append_to_topic, known_topics, make_topic
+from kaspr_delta.engine.batch.topic_commit import append_to_topic, known_topics, make_topic
 from kaspr_delta.engine.rows.keyed_table import state_table
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.streams.clock import Clock

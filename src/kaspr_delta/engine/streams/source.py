@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.batch.topics import known_topics
+from kaspr_delta.engine.batch.topic_commit import known_topics
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import union_of
 from kaspr_delta.engine.rows.sequence import end_of, offset, version_of
