@@ -45,7 +45,7 @@ def with_problem(  # noqa: PLR0913  the fields of a problem
 ) -> Rows:
     """Add the problem of the rows for which a condition holds, unless they have one already.
 
-    The column is of the type of ``dead_letters.ARROW_PROBLEM``; it is made if it is not there.
+    The column is of the type of ``selector.ARROW_PROBLEM``; it is made if it is not there.
     """
     # Each field inside a condition: a text that is never NULL makes a type without NULL in Spark.
     fields = {"reason": reason, "detail": detail, "value": value}

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM, problem_column
+from kaspr_delta.engine.batch.dead_letters import problem_column
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.typed_columns import key_text
-from kaspr_delta.engine.streams.selector import Problem, Selector, problem
+from kaspr_delta.engine.streams.selector import ARROW_PROBLEM, Problem, Selector, problem
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.column_paths import Path, Picked, Text
 from kaspr_delta.serde.json_text import value_text

@@ -8,12 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.hops import emit, respond, send, triggered_by_right, with_right_rows
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.engine.streams.selector import Selector
+from kaspr_delta.engine.streams.selector import ARROW_PROBLEM, Selector
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.plan.definition.resources import Serializers
