@@ -38,7 +38,7 @@ from kaspr_delta.serde import json_text, typed_values
 from kaspr_delta.serde.row_order import ordered
 from kaspr_delta.serde.typed_text import TypedText
 from kaspr_delta.spec.ddl import Type, columns_of
-from kaspr_delta.storage.spark.frames import frame_of
+from kaspr_delta.storage.arrow_types import frame_of
 from kaspr_delta.web.local_copy import LocalCopy
 from kaspr_delta.web.warehouse_store import WarehouseStore
 from tests.folders import delta_rs, overwrite

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kaspr_delta.storage.arrow_types import frame_of
 from kaspr_delta.storage.layout import SUBSCRIPTIONS, TOPIC, UNLIKE
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native import tables as native_tables
 from kaspr_delta.storage.opening import open_tables
-from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.storage.tables import Tables, Transaction
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ import pytest
 from kaspr_delta.engine.joins.foreign_key import foreign_key_join, hops
 from kaspr_delta.engine.joins.foreign_key.hops import emit, respond, triggered_by_right
 from kaspr_delta.engine.joins.results import in_order
-from kaspr_delta.engine.rows.expressions import FALSE
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.rows import FALSE, Rows
 from kaspr_delta.plan.definition.joins import JoinType
 from tests.oracle.__main__ import VISIBLE, main
 from tests.oracle.case import Case, load

@@ -24,7 +24,7 @@ from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.typed_text import TypedText
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.diagnostics import Location
-from kaspr_delta.storage.spark.frames import collected
+from kaspr_delta.storage.arrow_types import collected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

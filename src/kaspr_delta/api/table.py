@@ -24,9 +24,9 @@ from kaspr_delta.serde.files.arrow_rows import arrow_rows
 from kaspr_delta.serde.files.untyped import number_first, other_kind
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.ddl import quoted
+from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.spark.decoded import decoded
-from kaspr_delta.storage.spark.frames import collected
 
 Pairs = list[tuple[Any, Any]]
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import pyarrow as pa
 
 from kaspr_delta.spec.ddl import quoted
-from kaspr_delta.storage.arrow_types import arrow_schema, batch_of
+from kaspr_delta.storage.arrow_types import arrow_schema, batch_of, collected
 from kaspr_delta.storage.layout import SYSTEM
-from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.spark.sql_text import value_literal
 from kaspr_delta.storage.tables import Tables, Transaction, Value
 

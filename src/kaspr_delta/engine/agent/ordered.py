@@ -26,8 +26,8 @@ from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, pass_on_interruption
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
+from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.limits import Limits
-from kaspr_delta.storage.spark.frames import collected
 
 
 @dataclass(frozen=True, slots=True)

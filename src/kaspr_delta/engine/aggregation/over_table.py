@@ -19,10 +19,9 @@ from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.decision import Decision, SourceTable
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found, kinds_of
 from kaspr_delta.engine.joins.touched import touched_keys
-from kaspr_delta.engine.rows.expressions import text
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import LocalRows
-from kaspr_delta.engine.rows.rows import Rows, union_of
+from kaspr_delta.engine.rows.rows import Rows, text, union_of
 from kaspr_delta.engine.rows.rows_by_key import few_keys
 from kaspr_delta.engine.streams.selector import SelectKeys
 from kaspr_delta.storage.layout import PROBLEM

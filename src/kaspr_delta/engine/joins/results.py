@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import narwhals as nw
 from pyspark.sql import SparkSession
 
-from kaspr_delta.engine.rows.expressions import FALSE, exists, first_of, same, text, with_problem
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.rows import FALSE, Rows, exists, first_of, same, text, with_problem
 from kaspr_delta.engine.rows.rows_by_key import collected_with
 from kaspr_delta.engine.streams.selector import DUPLICATE_KEY, DUPLICATES
 from kaspr_delta.plan.definition.joins import JoinType

@@ -26,10 +26,9 @@ from kaspr_delta.engine.joins.results import (
 )
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin
 from kaspr_delta.engine.joins.touched import Touched
-from kaspr_delta.engine.rows.expressions import exists, later, text, with_problem
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.planning import side_by_side
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.rows import Rows, exists, later, text, with_problem
 from kaspr_delta.engine.rows.rows_by_key import stored_rows
 from kaspr_delta.plan.definition.joins import SameKeyJoinPlan
 from kaspr_delta.storage.layout import PAIR

@@ -13,9 +13,8 @@ import narwhals as nw
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from kaspr_delta.engine.rows.expressions import TRUE, exists, first_of, text, with_problem
 from kaspr_delta.engine.rows.local_rows import rows_within, small_together
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.rows import TRUE, Rows, exists, first_of, text, with_problem
 from kaspr_delta.engine.streams.selector import HOW_TO_WRITE_KEYS, NULL_KEY, why_no_key
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.limits import Limits

@@ -21,8 +21,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.sequence import SEQ_BITS, SEQ_MASK, end_of, seq_of
+from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.limits import Limits
-from kaspr_delta.storage.spark.frames import collected
 
 
 class OffsetRange(NamedTuple):

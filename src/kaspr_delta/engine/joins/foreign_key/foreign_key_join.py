@@ -27,10 +27,9 @@ from kaspr_delta.engine.joins.foreign_key.hops import (
 from kaspr_delta.engine.joins.results import checked_rows, emitted_elsewhere, in_order
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, newest_by_key, stored_in_log
 from kaspr_delta.engine.joins.touched import Touched
-from kaspr_delta.engine.rows.expressions import exists
 from kaspr_delta.engine.rows.local_rows import LocalRows, table_within
 from kaspr_delta.engine.rows.planning import side_by_side
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.rows import Rows, exists
 from kaspr_delta.engine.rows.rows_by_key import rows_with
 from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows

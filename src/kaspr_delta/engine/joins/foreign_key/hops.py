@@ -15,9 +15,8 @@ from pyspark.sql import SparkSession
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys, ForeignKeyColumns
 from kaspr_delta.engine.joins.results import checked_rows, logged, side_rows, with_duplicates, with_result
 from kaspr_delta.engine.joins.touched import Touched
-from kaspr_delta.engine.rows.expressions import FALSE, TRUE, exists, first_of, later, same, text, with_problem
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.rows import FALSE, TRUE, Rows, exists, first_of, later, same, text, with_problem
 from kaspr_delta.engine.rows.rows_by_key import few_keys
 from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.storage.layout import PROBLEM

@@ -27,7 +27,7 @@ from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.engine.streams.event import microseconds
 from kaspr_delta.engine.streams.stream_side import SCHEMA, StreamSide
 from kaspr_delta.plan.definition.joins import StreamStreamJoinPlan
-from kaspr_delta.storage.spark.frames import collected
+from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.tables import Upsert
 
 _STATE = ("side", "partition", "key", "timestamp", "arrived")
