@@ -23,12 +23,13 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
+from kaspr_delta.engine.agent.stateless import for_workers
 from kaspr_delta.engine.joins.results import checked_rows
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.typed_columns import in_order, key_columns, key_text, row_of, row_text
 from kaspr_delta.engine.rows.value_functions import IS_JSON
-from kaspr_delta.engine.streams.input_rows import for_workers, records_of
+from kaspr_delta.engine.streams.event import records_of
 from kaspr_delta.engine.streams.source import partition_of
 from kaspr_delta.engine.windows import window_starts
 from kaspr_delta.plan.definition.resources import Serializers

@@ -14,7 +14,7 @@ from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.ordered import run_in_order
 from kaspr_delta.engine.agent.pipeline import Pipeline
 from kaspr_delta.engine.agent.state import AgentState, ready
-from kaspr_delta.engine.agent.stateless import effects_of, run, sent_records
+from kaspr_delta.engine.agent.stateless import ONLY_VALUES, effects_of, run, sent_records
 from kaspr_delta.engine.batch.checkpoint import Start, checkpoints_of
 from kaspr_delta.engine.batch.counters import counter
 from kaspr_delta.engine.batch.decision import Decision, SourceTable
@@ -25,7 +25,6 @@ from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.spill import rows_made
 from kaspr_delta.engine.streams.effect import SCHEMA, to_rows
-from kaspr_delta.engine.streams.input_rows import ONLY_VALUES
 from kaspr_delta.engine.streams.offset_range import LargeBatch, Received, in_offset_order
 from kaspr_delta.engine.streams.source import Source
 from kaspr_delta.engine.windows import passed_windows

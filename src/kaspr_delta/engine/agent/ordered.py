@@ -19,8 +19,7 @@ from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.effect import Effect, to_arrow
-from kaspr_delta.engine.streams.event import Decoder, moment_of
-from kaspr_delta.engine.streams.input_rows import records_of
+from kaspr_delta.engine.streams.event import Decoder, moment_of, records_of
 from kaspr_delta.engine.windows import passed_windows
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, pass_on_interruption
