@@ -34,7 +34,8 @@ class SystemTables(Protocol):
 
     @staticmethod
     def value(value: Value) -> str:
-        """A value in SQL."""
+        """A value in SQL, by default in Spark's."""
+        return value_literal(value)
 
     def rows(self, table: str, clauses: str = "") -> list[dict[str, Any]]:
         """The rows of a table. ``clauses`` follow FROM."""
@@ -109,10 +110,6 @@ class SessionSystemTables(RetryTables):
     tables: Tables
 
     many_transactions: ClassVar[bool] = False
-
-    @staticmethod
-    def value(value: Value) -> str:
-        return value_literal(value)
 
     def rows(self, table: str, clauses: str = "") -> list[dict[str, Any]]:
         return self.tables.query(self.spark, table, f"SELECT * FROM t {clauses}")

@@ -20,7 +20,7 @@ from kaspr_delta.spec.loader import load_path, load_text
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EVENTS, PROBLEM, RETRY_FOR, TOPIC, Layout
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.native.reads import NativeSystemTables
 from tests.folders import folder_of
 from tests.manifests import manifests
 
