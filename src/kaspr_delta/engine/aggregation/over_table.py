@@ -74,10 +74,10 @@ class TableAggregation(Aggregation):
         mine = [partial(self._fold_state, rows, kind, *own[kind]) for kind in own if kind in kinds_of(found)]
         return [*super().folds(rows, found, batches), *mine]
 
-    def held_rows(self, groups: DataFrame) -> DataFrame:
+    def rows_before(self, groups: DataFrame) -> DataFrame:
         times = self.delta.read(groups.sparkSession, self.plan.group_times).withColumnRenamed("timestamp", "moved_to")
-        held = super().held_rows(groups).join(times, "key", "left")
-        return held.withColumn("timestamp", F.greatest("timestamp", "moved_to"))
+        before = super().rows_before(groups).join(times, "key", "left")
+        return before.withColumn("timestamp", F.greatest("timestamp", "moved_to"))
 
     def _recompute(self, changes: DataFrame, version: int, *, anew: bool = False, log_is_new: bool = False) -> Decision:
         """Changes (columns side, key, changed_at) as rows of the log. ``anew`` ignores stored contributions."""

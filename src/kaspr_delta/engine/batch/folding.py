@@ -39,7 +39,7 @@ def _newest(folded: Mapping[str, int]) -> BatchId | None:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A batch in the log. ``state``: the state that it changed, held until it is folded; None if it cannot wait."""
+    """A batch in the log. ``state``: the state that it changed, kept until it is folded; None if it cannot wait."""
 
     id: BatchId
     rows: Rows
@@ -48,9 +48,9 @@ class Committed:
     state: pa.Table | None = None
 
     @property
-    def bytes_held(self) -> int:
-        held = [self.rows.table if isinstance(self.rows, LocalRows) else None, self.state]
-        return sum(int(table.nbytes) for table in held if table is not None)
+    def nbytes(self) -> int:
+        kept = [self.rows.table if isinstance(self.rows, LocalRows) else None, self.state]
+        return sum(int(table.nbytes) for table in kept if table is not None)
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Folding:
         now, limits = time.monotonic(), self.delta.limits
         rested = now - self._last_fold_ended >= min(self._last_fold_took * limits.fold_rest, limits.longest_rest)
         quiet = now - self._last_batch_came >= max(self._last_fold_took * limits.fold_quiet, limits.least_quiet)
-        return rested or quiet or sum(one.bytes_held for one in self.pending_batches) > limits.waiting_bytes
+        return rested or quiet or sum(one.nbytes for one in self.pending_batches) > limits.waiting_bytes
 
     def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
         """Forget waiting batches, which the log has, and fold the state up to ``folded`` (see ``folded_batches``)."""

@@ -186,13 +186,13 @@ def _bounds(batch: LargeBatch, most: int) -> list[int]:
     sizes: Counter[int] = Counter()
     for one in batch.ranges:
         sizes[one.version] += one.size
-    bounds, held = [end_of(min(sizes) - 1)], 0
+    bounds, filled = [end_of(min(sizes) - 1)], 0
     for version in sorted(sizes):
-        if held and held + sizes[version] > most:
+        if filled and filled + sizes[version] > most:
             bounds.append(end_of(version - 1))
-            held = 0
-        held += sizes[version]
-        if held > most:
+            filled = 0
+        filled += sizes[version]
+        if filled > most:
             bounds += _inside(batch, version, most)
     return [*bounds, end_of(max(sizes))]
 
