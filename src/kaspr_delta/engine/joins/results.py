@@ -61,6 +61,32 @@ def with_duplicates(  # noqa: PLR0913  the columns of a side
     )
 
 
+def side_of_pairs(rows: Rows, side: str, *, key: nw.Expr | None = None) -> Rows:
+    """One side of pairs, from ``checked_rows``: columns key, {side}, {side}_hash, {side}_timestamp, {side}_problem.
+
+    An unreadable row, which SQL wrote, counts as missing, and has a problem. ``key`` is named in the messages if the
+    dead letters have another one.
+    """
+    readable, problem = nw.col("readable"), f"{side}_problem"
+    row, hint = f"the {side} row", " is not JSON text: repair or delete it"
+    rows = with_problem(
+        rows,
+        ~readable,
+        reason=text("value cannot be read" if key is None else f"{side} value cannot be read"),
+        detail=text(row + hint) if key is None else nw.concat_str(text(f"{row} with the key "), key, text(hint)),
+        value=nw.col("text"),
+        name=problem,
+    )
+    rows = with_duplicates(rows, side, "duplicate_count", "text", key=key, name=problem)
+    return rows.select(
+        "key",
+        nw.when(readable).then(nw.col("value")).alias(side),
+        nw.when(readable).then(nw.col("hash")).alias(f"{side}_hash"),
+        nw.when(readable).then(nw.col("timestamp")).alias(f"{side}_timestamp"),
+        problem,
+    )
+
+
 def with_result(rows: Rows, join_type: JoinType, selection: str) -> Rows:
     """Add the column ``result``: the identity of a key's result, or NULL if the join type gives it none."""
     left, right = exists("left"), exists("right")
