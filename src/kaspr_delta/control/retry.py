@@ -19,7 +19,7 @@ from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, RETRY_FOR, kind_for
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.native.reads import NativeSystemTables
 from kaspr_delta.storage.system_tables import RetryTables, RowsByName, SessionSystemTables
 from kaspr_delta.storage.tables import Tables
 

@@ -26,8 +26,8 @@ from kaspr_delta.runtime.applying import documents_in
 from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.layout import DEAD_LETTERS
 from kaspr_delta.storage.namespace import UnityNamespace
-from kaspr_delta.storage.warehouse.page_reads import WarehousePageReads
-from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, WarehouseSystemTables
+from kaspr_delta.storage.warehouse.reads import WarehousePageReads, WarehouseSystemTables
+from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.access import Visitor
 from kaspr_delta.web.past import Past
 from kaspr_delta.web.server import web_application
