@@ -13,7 +13,7 @@ from kaspr_delta.serde.json_text import canonical_key
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.commit_info import CommitInfo
 from kaspr_delta.storage.layout import PAIR, RECORDS
-from kaspr_delta.storage.page_reads import Columns, History, PageReads, TextFilter
+from kaspr_delta.storage.page_reads import Columns, History, PageReads, RowsFound, TextFilter
 
 _SHOWN = ("key", "value", "left", "right", "window_start", "window_end", "timestamp")
 _WINDOW = "window_start"
@@ -130,9 +130,7 @@ class Past:
         before = (None if is_newest else self.tables.columns(self.table, version)) or self.columns
         texts = {self.key[0]: tuple(_texts(key))} if key and self.has_text_keys else {}
         with ThreadPoolExecutor() as at_once:
-            rows = at_once.submit(
-                self.tables.rows, self.table, version, self._shown(before), texts, self._keys_in(before), self.most
-            )
+            rows = at_once.submit(self._rows, version, before, texts)
             both = {name: kind for name, kind in self._shown(self.columns).items() if name in before}
             comparing = (
                 None
@@ -141,13 +139,14 @@ class Past:
             )
             found = rows.result()
         if isinstance(found, str) and is_newest:  # with row filters a catalog reads no version, only the current rows
-            found = self.tables.rows(
-                self.table, None, self._shown(self.columns), texts, self._keys_in(self.columns), self.most
-            )
+            found = self._rows(None, self.columns, texts)
         if isinstance(found, str):
             return replace(then, why_not=found)
         then = replace(then, count=found.count, rows=found.rows)
         return then if comparing is None else replace(then, **comparing.result())
+
+    def _rows(self, version: int | None, columns: Columns, texts: TextFilter) -> RowsFound | str:
+        return self.tables.rows(self.table, version, self._shown(columns), texts, self._keys_in(columns), self.most)
 
     def _changed(self, version: int, columns: Columns, texts: TextFilter) -> dict[str, Any]:
         """The changes since a version, as fields of Then."""

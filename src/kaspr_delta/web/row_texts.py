@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,22 +50,6 @@ class Dialect:
 DATAFUSION = Dialect(literal, lambda value: f"X'{value.hex()}'")
 
 
-class RowTexts(Protocol):
-    """The rows of a table as text."""
-
-    def select(self, condition: str) -> str:
-        """A SELECT, for DataFusion, of the rows of the table ``t`` for which a condition holds."""
-
-    def condition(self, keys: Collection[str], dialect: Dialect = DATAFUSION) -> str:
-        """A condition that holds at least for the rows of some keys."""
-
-    def texts(self, batch: pa.RecordBatch) -> pa.Table:
-        """A batch of that SELECT, or of the change feed, with the columns of Row."""
-
-    def rank(self, row: Row) -> Any:
-        """The sort key of rows with one row key: the greatest counts."""
-
-
 @dataclass(frozen=True, slots=True)
 class KeysAndValues:
     """Rows of a table with keys and values. JSON's null is no value; a row without a key has none."""
@@ -73,15 +57,18 @@ class KeysAndValues:
     plan: TablePlan
 
     def select(self, condition: str) -> str:
+        """A SELECT, for DataFusion, of the rows of the table ``t`` for which a condition holds."""
         windows = ', "window_start"' if self.plan.window else ""
         return f'SELECT "key", "value", "timestamp"{windows} FROM t WHERE {condition} AND "key" IS NOT NULL'  # noqa: S608
 
     def condition(self, keys: Collection[str], dialect: Dialect = DATAFUSION) -> str:
+        """A condition that holds at least for the rows of some keys."""
         is_raw = self.plan.serializers.key == "raw"
         texts = (dialect.binary(base64.b64decode(key)) if is_raw else dialect.literal(key) for key in keys)
         return f"`key` IN ({', '.join(texts)})"
 
     def texts(self, batch: pa.RecordBatch) -> pa.Table:
+        """A batch of that SELECT, or of the change feed, with the columns of Row."""
         keys, values = (self._text(batch, name) for name in ("key", "value"))
         nothing = pc.is_null(keys)
         if self.plan.serializers.value == "json":
@@ -98,6 +85,7 @@ class KeysAndValues:
         return pa.table(dict(zip(Row._fields, columns, strict=True)))
 
     def rank(self, row: Row) -> Any:
+        """The sort key of rows with one row key: the greatest counts."""
         return row.at is not None, row.at or 0, row.value
 
     def _text(self, batch: pa.RecordBatch, column: str) -> pa.Array:
@@ -110,7 +98,7 @@ class KeysAndValues:
 
 @dataclass(frozen=True, slots=True)
 class TypedRows:
-    """Rows of a typed table. Columns that the table does not have yet are null; a row without a key has no value."""
+    """The same for a typed table. Columns that it does not have yet are null; a row without a key has no value."""
 
     plan: TypedPlan
     text: TypedText
@@ -157,7 +145,7 @@ class TypedRows:
 
 
 def row_texts(plan: TablePlan) -> KeysAndValues | TypedRows:
-    """The RowTexts for the kind of a table."""
+    """The text forms of the rows of a table."""
     return TypedRows(plan.typed, TypedText(plan.serializers, plan.typed)) if plan.typed else KeysAndValues(plan)
 
 

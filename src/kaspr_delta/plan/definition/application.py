@@ -161,7 +161,7 @@ class Plan:
         return next((aggregation for aggregation in self.aggregations if aggregation.name == name), None)
 
     def running(self, ref: ResourceRef) -> TopicPlan | JoinPlan | AggregationPlan | AgentPlan | TaskPlan | None:
-        """The plan of a resource that runs: a bound topic, join, made table, agent or task; None for other resources."""
+        """The plan of a resource that runs: a bound topic, join, made table, agent or task; None for others."""
         bound = (topic for topic in self.topics if topic.binding)
         everything = (*bound, *self.joins, *self.aggregations, *self.agents, *self.tasks)
         return next((one for one in everything if one.ref == ref), None)
