@@ -50,8 +50,7 @@ class TypedText(TableText):
         if len(types) == 1:
             return read(types[0], parsed)
         if not isinstance(parsed, list) or len(parsed) != len(types):
-            msg = f"{text} is no key of the columns {', '.join(self.typed.key)}"
-            raise SerializationError(msg)
+            raise SerializationError(f"{text} is no key of the columns {', '.join(self.typed.key)}")
         return [read(one, part) for one, part in zip(types, parsed, strict=True)]
 
     def value(self, value: Any) -> str | None:

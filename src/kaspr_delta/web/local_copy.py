@@ -197,8 +197,7 @@ class LocalCopy:
         with self._lock, database:
             for _, (removed, added) in sorted(commits.items()):
                 if database.executemany(_REMOVE, removed).rowcount < len(removed):
-                    msg = "the feed removes rows that the copy does not have"
-                    raise LookupError(msg)
+                    raise LookupError("the feed removes rows that the copy does not have")
                 database.executemany(_ADD, added)
         self._head = head
         return True
