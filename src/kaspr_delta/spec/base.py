@@ -23,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from typing_extensions import Self
 
@@ -99,7 +100,7 @@ class Spec(BaseModel):
     def _checked(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(data, dict):
             return handler(data)
-        known, broken = cls.field_names(), tuple(cls.combination_problems(data))
+        known, broken = cls.fields_by_name(), tuple(cls.combination_problems(data))
         try:
             spec = handler({key: value for key, value in data.items() if value is not None or key not in known})
         except ValidationError as error:
@@ -122,9 +123,9 @@ class Spec(BaseModel):
         yield from ()
 
     @classmethod
-    def field_names(cls) -> frozenset[str]:
-        """The names of the fields as they are written in YAML."""
-        return frozenset(field.alias or name for name, field in cls.model_fields.items())
+    def fields_by_name(cls) -> dict[str, FieldInfo]:
+        """The fields by their names as they are written in YAML."""
+        return {field.alias or name: field for name, field in cls.model_fields.items()}
 
 
 class OpenSpec(Spec):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from kaspr_delta.spec.base import FieldPath
+from kaspr_delta.spec.base import FieldPath, Problem
 
 _LONGEST = 1_000
 
@@ -69,13 +69,14 @@ class FieldLocation:
     """The locations of a key and its value; an element of a list has its value's location as key.
 
     ``style`` is the style of the value in the YAML: ``|``, ``>``, a quote or None. ``written`` is the text of a value
-    without quotes, as it stands there: ``007``, not 7.
+    without quotes, as it stands there: ``007``, not 7. ``is_plain``: it is a text, a number or a truth value.
     """
 
     key: Location
     value: Location
     style: str | None = None
     written: str | None = None
+    is_plain: bool = False
 
     @property
     def text_line(self) -> int:
@@ -95,6 +96,10 @@ class Positions:
             path = path[:-1]
         return self.locations[path]
 
+    def point(self, path: FieldPath) -> Location:
+        """The location of a value that is neither absent nor a mapping or list; of other fields, that of the key."""
+        return self.value(path) if path in self.locations and self.locations[path].is_plain else self.key(path)
+
     def key(self, path: FieldPath) -> Location:
         """The location of a field's key, or of its nearest parent's key."""
         return self.location(path).key
@@ -106,3 +111,11 @@ class Positions:
     def written(self, path: FieldPath) -> str | None:
         """The text of a value that has no quotes; None for other values, and for an absent field."""
         return self.locations[path].written if path in self.locations else None
+
+
+def finding_of(problem: Problem, path: FieldPath, positions: Positions) -> Finding:
+    """The error about a problem of the mapping at ``path``."""
+    message = problem.message
+    if problem.other is not None:
+        message = message.replace("{other}", str(positions.point((*path, *problem.other))))
+    return Finding(Severity.ERROR, positions.point((*path, *problem.at)), message, problem.hint)

@@ -51,15 +51,15 @@ class Declared(Generic[S_co]):
     @property
     def named_at(self) -> Location:
         """Where the name of the resource stands."""
-        return self.source.locate_value("metadata", "name")
+        return self.source.positions.value(("metadata", "name"))
 
     def at(self, *field: str | int) -> Location:
         """Where the value of a field of the ``spec`` begins, or of its nearest parent's key."""
-        return self.source.locate_value("spec", *field)
+        return self.source.positions.value(("spec", *field))
 
     def key_at(self, *field: str | int) -> Location:
         """Where the key of a field of the ``spec`` stands, or that of its nearest parent."""
-        return self.source.locate("spec", *field)
+        return self.source.positions.key(("spec", *field))
 
     def snippet(self, *field: str | int) -> Snippet | None:
         """The function in a field of the ``spec``, ready to be called; None if the field is absent."""
@@ -156,7 +156,7 @@ def applications(
             first = min(application.resources(), key=lambda resource: resource.location)
             hint = suggestion(application.name, existing) or f"add a KasprApp named '{application.name}' to change them"
             message = f"{ABSENT_APP} '{application.name}'; its resources run with default settings"
-            report.warning(first.source.locate_value("metadata", "labels", APP_LABEL), message, hint)
+            report.warning(first.source.positions.value(("metadata", "labels", APP_LABEL)), message, hint)
     return tuple(found[name] for name in sorted(found))
 
 
@@ -165,7 +165,7 @@ def _application_of(source: LoadedManifest, declared: list[str], report: Report)
     if isinstance(manifest, KasprApp):
         return manifest.metadata.name
     if manifest.metadata.application is None:
-        location = source.locate("metadata", "labels", APP_LABEL)
+        location = source.positions.key(("metadata", "labels", APP_LABEL))
         message = f"{manifest.kind} '{manifest.metadata.name}' has no label '{APP_LABEL}', so"
         message += " it belongs to no application"
         hint = f"add `labels: {{{APP_LABEL}: {(*declared, 'my-app')[0]}}}` under 'metadata'"

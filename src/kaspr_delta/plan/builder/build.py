@@ -181,15 +181,15 @@ def _job_schedule(application: DeclaredApplication, report: Report) -> JobSchedu
 
 
 def _check_annotations(resource: Declared[ResourceSpec], report: Report, *, of_app: bool) -> None:
-    annotations = resource.source.manifest.metadata.annotations
+    annotations, positions = resource.source.manifest.metadata.annotations, resource.source.positions
     for name, value in ((name, value) for name, value in annotations.items() if name.startswith(_ANNOTATION)):
         path = ("metadata", "annotations", name)
         check = _CHECKS.get(name)
         if check is None:
             hint = suggestion(name, _CHECKS, "known here")
-            report.error(resource.source.locate(*path), f"'{name}' is no annotation of kaspr-delta", hint)
+            report.error(positions.key(path), f"'{name}' is no annotation of kaspr-delta", hint)
         elif not of_app:
             message = f"annotation '{name}' has an effect on a KasprApp only"
-            report.error(resource.source.locate(*path), message, "one job runs the whole application: move it there")
+            report.error(positions.key(path), message, "one job runs the whole application: move it there")
         elif problem := check(value):
-            report.error(resource.source.locate_value(*path), f"annotation '{name}': {problem}")
+            report.error(positions.value(path), f"annotation '{name}': {problem}")

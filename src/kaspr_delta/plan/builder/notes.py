@@ -41,7 +41,7 @@ def has_effect(kind: str, path: FieldPath) -> bool:
     if owner is None:  # a setting of a topic, or an element of a list
         return path[-2:-1] not in {("config",), ("extraTopicConfigs",)} or field in WITH_EFFECT
     described = bool(description_of(KINDS[kind], ("spec", *path)))
-    return described or (field not in owner.field_names() and owner is not AppConfig)
+    return described or (field not in owner.fields_by_name() and owner is not AppConfig)
 
 
 def note_fields_without_effect(application: DeclaredApplication, report: Report) -> None:
@@ -75,7 +75,7 @@ def _without_effect(resource: Declared[ResourceSpec], application: DeclaredAppli
 def _note_unknown_settings(app: Declared[AppSpec], report: Report) -> None:
     config = app.spec.config
     for setting in config.model_extra or {}:
-        near = nearest(setting, config.field_names())
+        near = nearest(setting, config.fields_by_name())
         if near is not None:
             message = f"'{setting}' in spec.config is no setting of Kaspr"
             report.note(app.key_at("config", setting), message, f"did you mean '{near}'?")

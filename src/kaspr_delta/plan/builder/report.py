@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kaspr_delta.spec.base import FieldPath, Problem
-from kaspr_delta.spec.diagnostics import Finding, Location, Severity
+from kaspr_delta.spec.diagnostics import Finding, Location, Severity, finding_of
 from kaspr_delta.spec.loader import LoadedManifest
 
 
@@ -29,7 +29,4 @@ class Report:
 
     def problem(self, source: LoadedManifest, below: FieldPath, problem: Problem) -> None:
         """Add an error for a problem of a manifest's fields that shows only in the context of the application."""
-        message = problem.message
-        if problem.other is not None:
-            message = message.replace("{other}", str(source.locate_value(*below, *problem.other)))
-        self.error(source.locate(*below, *problem.at), message, problem.hint)
+        self.findings.append(finding_of(problem, below, source.positions))
