@@ -137,7 +137,7 @@ class Pages:
             "title": "",
             "picture": drawn,
             "box": (WIDTH, HEIGHT),
-            "rows": {box.label: figures.rows(kept_in(plan, ResourceRef.of(box.label))) for box in drawn.boxes},
+            "rows": {box.label: figures.rows(kept_in(plan, box.ref)) for box in drawn.boxes},
             "letters": {label: figures.letters_of(label) for label in labels},
             "flows": flows(plan, figures, (line.edge for line in drawn.lines)),
             "resources": [one for one in everything.values() if one.ref.kind != "app"],

@@ -25,19 +25,14 @@ _PLACES = (0.5, 0.35, 0.65, 0.25, 0.75)
 class Box:
     """A topic, table, join, agent, task or web view, with the position of its upper left corner."""
 
-    label: str
+    ref: ResourceRef
     x: int
     y: int
 
     @property
-    def kind(self) -> str:
-        """The kind of the resource or topic."""
-        return ResourceRef.of(self.label).kind
-
-    @property
-    def name(self) -> str:
-        """The name of the resource or topic."""
-        return ResourceRef.of(self.label).name
+    def label(self) -> str:
+        """The resource or topic as ``kind/name``."""
+        return str(self.ref)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +60,7 @@ def picture(plan: Plan) -> Picture:
     edges = edges_of(plan)
     columns = _columns(plan, edges)
     boxes = {
-        label: Box(label, _MARGIN + column * _ACROSS, _MARGIN + row * _DOWN)
+        label: Box(ResourceRef.of(label), _MARGIN + column * _ACROSS, _MARGIN + row * _DOWN)
         for column, labels in enumerate(columns)
         for row, label in enumerate(labels)
     }
