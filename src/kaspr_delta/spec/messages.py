@@ -96,11 +96,11 @@ def _about_the_key(error: str, model: type[Spec], path: FieldPath, positions: Po
     where = f"in {field_name(path[:-1])}" if path[:-1] else "at the top level"
     if error == "extra_forbidden":
         return f"unknown field '{path[-1]}' {where}", _unknown_hint(model, path)
-    state, hint = "is empty" if path in positions.locations else "is missing", description_of(model, path)
+    lack, hint = "is empty" if path in positions.locations else "is missing", description_of(model, path)
     written = positions.written(path)
     if written:  # such as ~ or null
         hint = f'{hint}; put it in quotes if it is text: "{written}"'
-    return f"required field '{path[-1]}' {state} {where}", hint
+    return f"required field '{path[-1]}' {lack} {where}", hint
 
 
 def _about_the_value(error: ErrorDetails, model: type[Spec], path: FieldPath, written: str | None) -> tuple[str, str]:

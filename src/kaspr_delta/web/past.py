@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from kaspr_delta.errors import SerializationError
@@ -69,26 +68,25 @@ class Then:
 
 @dataclass(frozen=True)
 class Past:
-    """The past of one Delta table, read at the first access. ``key`` are the columns of its key.
+    """The past of one Delta table: its commits, and the columns that it has now. ``key`` are the columns of its key.
 
     ``is_typed``: the table has columns of its own, and all of them are shown.
     """
 
     tables: PageReads
     table: str
-    key: tuple[str, ...] = ("key",)
-    is_typed: bool = False
+    history: History
+    columns: dict[str, Type]
+    key: tuple[str, ...]
+    is_typed: bool
     most: int = 20
 
-    @cached_property
-    def history(self) -> History:
-        """The commits of the table."""
-        return self.tables.history(self.table)
-
-    @cached_property
-    def columns(self) -> dict[str, Type]:
-        """The columns that the table has now."""
-        return self.tables.columns(self.table)
+    @classmethod
+    def of(cls, tables: PageReads, table: str, key: tuple[str, ...] = ("key",), *, is_typed: bool = False) -> Past:
+        """The past of a table by now."""
+        with ThreadPoolExecutor() as at_once:
+            columns = at_once.submit(tables.columns, table)
+            return cls(tables, table, tables.history(table), columns.result(), key, is_typed)
 
     @property
     def versions(self) -> range:
@@ -100,12 +98,6 @@ class Past:
         """Whether rows can be asked for by a key that people type."""
         kind = self.columns.get(self.key[0]) if len(self.key) == 1 else None
         return kind is not None and kind.name == "STRING"
-
-    def look_up(self) -> None:
-        """Read the history and the columns, at the same time."""
-        with ThreadPoolExecutor() as at_once:
-            for looking in (at_once.submit(lambda: self.history), at_once.submit(lambda: self.columns)):
-                looking.result()
 
     def last_change(self) -> LastChange | None:
         """The newest commit that changed rows; None if there is none."""

@@ -35,13 +35,13 @@ def delta(tmp_path: Path) -> DeltaRs:
 def append_rows(delta: DeltaRs, layout: Layout, *rows: dict[str, Any]) -> Past:
     delta.ensure("t", layout)
     delta.append("t", pa.Table.from_pylist(list(rows), arrow_schema(layout.columns)))
-    return Past(NativePageReads(delta), "t")
+    return Past.of(NativePageReads(delta), "t")
 
 
 def test_a_missing_or_empty_table_has_no_changes(delta: DeltaRs) -> None:
-    assert Past(NativePageReads(delta), "t").versions == range(0)
+    assert Past.of(NativePageReads(delta), "t").versions == range(0)
     delta.ensure("t", RAW)
-    past = Past(NativePageReads(delta), "t")
+    past = Past.of(NativePageReads(delta), "t")
     assert past.versions == range(1)
     assert past.last_change() is None
     assert past.then(0).count == 0
@@ -99,7 +99,7 @@ def test_a_table_with_raw_keys_ignores_a_filter_by_key(delta: DeltaRs) -> None:
 def test_rows_of_a_typed_table_are_distinguished_by_their_key_columns(delta: DeltaRs) -> None:
     row = {"shop": "a", "id": 1, "at": {"zip": 1}, "_timestamp": AT}
     append_rows(delta, TYPED, row, {**row, "id": 2}, {**row, "shop": "b"})
-    past = Past(NativePageReads(delta), "t", ("shop", "id"), is_typed=True)
+    past = Past.of(NativePageReads(delta), "t", ("shop", "id"), is_typed=True)
     delta.delete("t", "shop = 'a' AND id = 2")
     append_rows(delta, TYPED, {**row, "id": 3})
     delta.delete("t", "shop = 'b'")
@@ -114,7 +114,7 @@ def test_rows_of_a_typed_table_are_distinguished_by_their_key_columns(delta: Del
     last = past.last_change()
     assert last is not None
     assert [dict(one.row) for one in last.changes] == [{**row, "shop": "b", "at": {"zip": 2}}]
-    one = Past(NativePageReads(delta), "t", ("shop",), is_typed=True)
+    one = Past.of(NativePageReads(delta), "t", ("shop",), is_typed=True)
     assert one.has_text_keys
     assert one.then(1, "b").count == 1
 
@@ -137,7 +137,7 @@ def test_versions_that_have_left_the_log_cannot_be_chosen(delta: DeltaRs) -> Non
     deltalake.DeltaTable(str(location), version=2).create_checkpoint()
     for version in (0, 1):
         (location / "_delta_log" / f"{version:020}.json").unlink()
-    past = Past(NativePageReads(delta), "t")
+    past = Past.of(NativePageReads(delta), "t")
     assert past.versions == range(2, 5)
     assert past.then(0).version == 2
     assert past.then(2).count == 2
