@@ -176,12 +176,12 @@ def _job_schedule(application: DeclaredApplication, report: Report) -> JobSchedu
     app = application.app
     for resource in application.resources():
         _check_annotations(resource, report, of_app=resource is app)
-    annotations = app.source.manifest.metadata.annotations if app is not None else {}
+    annotations = app.loaded.manifest.metadata.annotations if app is not None else {}
     return JobSchedule(annotations.get(_SCHEDULE), annotations.get(_TIMEZONE))
 
 
 def _check_annotations(resource: Declared[ResourceSpec], report: Report, *, of_app: bool) -> None:
-    annotations, positions = resource.source.manifest.metadata.annotations, resource.source.positions
+    annotations, positions = resource.loaded.manifest.metadata.annotations, resource.loaded.positions
     for name, value in ((name, value) for name, value in annotations.items() if name.startswith(_ANNOTATION)):
         path = ("metadata", "annotations", name)
         check = _CHECKS.get(name)

@@ -120,4 +120,4 @@ def _reasons(left: _Spread, right: _Spread) -> Iterator[str]:
 
 def _written(declared: Declared[Any], *field: str) -> Location | None:
     """The location of a field, if it was written."""
-    return declared.at(*field) if ("spec", *field) in declared.source.positions.locations else None
+    return declared.at(*field) if ("spec", *field) in declared.loaded.positions.locations else None

@@ -56,7 +56,7 @@ def _without_effect(resource: Declared[ResourceSpec], application: DeclaredAppli
     """The fields that have an effect in other manifests only."""
     spec: Any = resource.spec
     sides: dict[str, StreamSide | None] = {}
-    match resource.source.manifest.kind:
+    match resource.loaded.manifest.kind:
         case "KasprApp" if not any(binding.kafka for binding in spec.topics.values()):
             yield from (("bootstrapServers",), ("tls",), ("authentication",))
         case "KasprTable":
@@ -82,9 +82,9 @@ def _note_unknown_settings(app: Declared[AppSpec], report: Report) -> None:
 
 
 def _note(resource: Declared[ResourceSpec], others: Collection[FieldPath], report: Report) -> None:
-    kind = resource.source.manifest.kind
+    kind = resource.loaded.manifest.kind
     listed: dict[FieldPath, str] = {}
-    for path in (path[1:] for path in resource.source.positions.locations if path[:1] == ("spec",) and path[1:]):
+    for path in (path[1:] for path in resource.loaded.positions.locations if path[:1] == ("spec",) and path[1:]):
         inside = any(path[:depth] in listed for depth in range(1, len(path)))
         if not inside and (path in others or not has_effect(kind, path)):
             listed[path] = field_name(path)

@@ -27,6 +27,6 @@ class Report:
         """Add a note: good to know, no harm."""
         self.findings.append(Finding(Severity.NOTE, location, message, hint))
 
-    def problem(self, source: LoadedManifest, below: FieldPath, problem: Problem) -> None:
+    def problem(self, loaded: LoadedManifest, below: FieldPath, problem: Problem) -> None:
         """Add an error for a problem of a manifest's fields that shows only in the context of the application."""
-        self.findings.append(finding_of(problem, below, source.positions))
+        self.findings.append(finding_of(problem, below, loaded.positions))

@@ -112,7 +112,7 @@ def _refuse_unspellable(resource: Declared[ResourceSpec], at: str, read: TopicIn
         ("values", "valueSerializer", read.serializers.value),
     ):
         if serializer not in {"json", "raw"}:
-            own = ("spec", at, field) in resource.source.positions.locations
+            own = ("spec", at, field) in resource.loaded.positions.locations
             origin = "" if own else f", as config.{field} of the application says"
             message = f"topic '{read.topics[0]}' is read with {serializer} {what}{origin}"
             hint = f"add `{field}: json` or `raw` if the topic is so; otherwise let an agent write a topic that is"

@@ -104,7 +104,7 @@ def _origin(table: Declared[TableSpec], given: Origin, sides: Sides) -> StreamPl
         # Only here is it known whether the join gives a table or a stream.
         rules = table_origin_problems if join.spec.has_result else stream_origin_problems
         for problem in rules(table.spec.model_dump(by_alias=True, exclude_none=True), ("from", "join")):
-            references.report.problem(table.source, ("spec",), problem)
+            references.report.problem(table.loaded, ("spec",), problem)
         if join.spec.has_result:
             return given.join
         given = Origin(channel=channel_of(join))

@@ -175,10 +175,7 @@ class Plan:
 
     def origin_of(self, aggregation: AggregationPlan) -> str:
         """The origin of an aggregation as ``kind/name``: a topic, a table or a join."""
-        origin = aggregation.origin
-        if not isinstance(origin, str):
-            return origin.label
-        return f"table/{origin}" if self.table(origin) is not None else f"join/{origin}"
+        return next(edge.source for edge in self.edges if edge.target == str(aggregation.ref))
 
     def join(self, name: str) -> JoinPlan | None:
         """The join of that name."""
