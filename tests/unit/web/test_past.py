@@ -69,11 +69,12 @@ def test_rows_show_their_windows_and_are_sorted_by_key_and_window(delta: DeltaRs
 
 def test_rows_of_one_key_are_distinguished_by_their_windows(delta: DeltaRs) -> None:
     rows = [{"key": "1", "value": "a", "window_start": AT + timedelta(hours=n)} for n in (0, 1)]
-    past = append_rows(delta, WINDOWED, *rows)
+    append_rows(delta, WINDOWED, *rows)
     deltalake.DeltaTable(str(folder_of(delta.namespace, "t"))).update(
         predicate="window_start = arrow_cast('2024-05-01T01:00:00Z', 'Timestamp(Microsecond, Some(\"UTC\"))')",
         updates={"value": "'b'"},
     )
+    past = Past.of(NativePageReads(delta), "t")
     last = past.last_change()
     assert last is not None
     ((change,), why_not) = last.changes, last.why_not
@@ -88,8 +89,8 @@ def test_rows_of_one_key_are_distinguished_by_their_windows(delta: DeltaRs) -> N
 
 
 def test_a_table_with_raw_keys_ignores_a_filter_by_key(delta: DeltaRs) -> None:
-    past = append_rows(delta, RAW, {"key": b"\xff", "value": b"1"})
-    append_rows(delta, RAW, {"key": b"\xfe", "value": b"2"})
+    append_rows(delta, RAW, {"key": b"\xff", "value": b"1"})
+    past = append_rows(delta, RAW, {"key": b"\xfe", "value": b"2"})
     assert not past.has_text_keys
     then = past.then(1, "x")
     assert (then.count, then.changed) == (1, 1)
@@ -99,11 +100,11 @@ def test_a_table_with_raw_keys_ignores_a_filter_by_key(delta: DeltaRs) -> None:
 def test_rows_of_a_typed_table_are_distinguished_by_their_key_columns(delta: DeltaRs) -> None:
     row = {"shop": "a", "id": 1, "at": {"zip": 1}, "_timestamp": AT}
     append_rows(delta, TYPED, row, {**row, "id": 2}, {**row, "shop": "b"})
-    past = Past.of(NativePageReads(delta), "t", ("shop", "id"), is_typed=True)
     delta.delete("t", "shop = 'a' AND id = 2")
     append_rows(delta, TYPED, {**row, "id": 3})
     delta.delete("t", "shop = 'b'")
     append_rows(delta, TYPED, {**row, "shop": "b", "at": {"zip": 2}})
+    past = Past.of(NativePageReads(delta), "t", ("shop", "id"), is_typed=True)
     then = past.then(1, "a")
     assert (then.count, then.changed) == (3, 3)
     assert [(one.row["shop"], one.row["id"], one.word) for one in then.since] == [
@@ -121,8 +122,8 @@ def test_rows_of_a_typed_table_are_distinguished_by_their_key_columns(delta: Del
 
 def test_a_log_shows_the_records_of_its_last_commit_without_a_comparison(delta: DeltaRs) -> None:
     row = {"key": "1", "left": "{}", "right": None, "seq": 0}
-    past = append_rows(delta, LOG, {**row, "kind": "value"})
-    append_rows(delta, LOG, {**row, "kind": "value", "right": "1"}, {**row, "kind": "state", "seq": 1})
+    append_rows(delta, LOG, {**row, "kind": "value"})
+    past = append_rows(delta, LOG, {**row, "kind": "value", "right": "1"}, {**row, "kind": "state", "seq": 1})
     last = past.last_change()
     assert last is not None
     assert [(one.word, one.row["right"]) for one in last.changes] == [("new", "1")]
