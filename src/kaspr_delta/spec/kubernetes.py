@@ -85,7 +85,7 @@ class EnvironmentSource(Spec):
     field_ref: OpenMap | None = None
 
     def problems(self) -> Iterator[Problem]:
-        given = [source for source in (self.secret_key_ref, self.config_map_key_ref, self.field_ref) if source]
+        given = [one for one in (self.secret_key_ref, self.config_map_key_ref, self.field_ref) if one]
         if len(given) != 1:
             hint = "secretKeyRef, configMapKeyRef or fieldRef"
             yield Problem(f"'valueFrom' needs exactly one source, found {len(given)}", hint)

@@ -40,7 +40,7 @@ class Origin(StreamSide):
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
         hint = "for example `table: orders`, `topic: raw-orders`, `channel: NAME` or `join: NAME`"
         yield from _one_source(
-            ("table", "topic", "channel", "join"), written, "the source of a table under 'from'", hint
+            ("table", "topic", "channel", "join"), written, "the origin of a table under 'from'", hint
         )
         given = [name for name in ("table", "join") if written.get(name) is not None]
         for field in ("keySerializer", "valueSerializer", "partitions"):

@@ -150,7 +150,7 @@ class TableSpec(ResourceSpec):
     )
     options: TextMap = Field(default_factory=dict)
     window: Window | None = optional("a row for every key and window of time")
-    from_: Origin | None = optional("the source of the table", alias="from")
+    from_: Origin | None = optional("the origin of the table", alias="from")
     group_by: Code | None = optional("a Python function (value) or (value, key) that returns the group; else the key")
     to_table: ToTable | None = optional("`{}`: the last value of every group")
     count: Count | None = optional("`{}`: how many there are in every group")
