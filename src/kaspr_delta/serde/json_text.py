@@ -69,6 +69,23 @@ def _parse_as_python_does(text: str | bytes) -> Any:
         raise SerializationError(f"not JSON: {shown!r} ({error})") from error
 
 
+def parse_line(line: str) -> Any:
+    """The value of a JSON text. Raises SerializationError, also for an object in which a name stands twice."""
+    try:
+        return _unique.decode(line)
+    except (ValueError, RecursionError):
+        return parse(line)  # raises SerializationError, or reads what only msgspec reads: whole numbers of any length
+
+
+def _of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SerializationError(f"the name {twice!r} stands twice in an object")
+    return found
+
+
 def is_canonical(text: str) -> bool:
     """Whether the text is the canonical text of a key."""
     try:
@@ -119,6 +136,7 @@ def refuse_constant(name: str) -> None:
 
 
 _decoder = json.JSONDecoder(parse_constant=refuse_constant, parse_float=fraction_of)
+_unique = json.JSONDecoder(object_pairs_hook=_of_pairs, parse_float=fraction_of, parse_constant=refuse_constant)
 # Several times as fast as Python's decoder, and whole numbers of any length stay whole numbers.
 _read = msgspec.json.Decoder(float_hook=fraction_of).decode
 

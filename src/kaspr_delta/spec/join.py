@@ -13,7 +13,7 @@ from kaspr_delta.spec.join_rules import join_problems
 from kaspr_delta.spec.resource import Code, OnChange, Resource, ResourceSpec
 from kaspr_delta.spec.select import Select
 from kaspr_delta.spec.storage import TableStorage
-from kaspr_delta.spec.streams import StreamSide
+from kaspr_delta.spec.topics import StreamSide
 
 Shape = Literal["foreign-key", "same-key", "stream-table", "right-foreign-key", "stream-stream"]
 

@@ -16,8 +16,7 @@ from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.durations import Duration, PositiveDuration, milliseconds
 from kaspr_delta.spec.resource import Code, OnChange, Resource, ResourceSpec, TableSerializer
 from kaspr_delta.spec.storage import TableStorage
-from kaspr_delta.spec.streams import Origin
-from kaspr_delta.spec.topics import TopicConfig
+from kaspr_delta.spec.topics import Origin, TopicConfig
 
 # Fields of a table that holds keys and JSON values.
 _OF_OTHERS = ("keySerializer", "valueSerializer", "window", "from")

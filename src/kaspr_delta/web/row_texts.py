@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from kaspr_delta.engine.agent.table_state import Cell
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
-from kaspr_delta.serde.row_order import ordered
-from kaspr_delta.serde.typed_text import TypedText
+from kaspr_delta.serde.typed_text import TypedText, ordered
 from kaspr_delta.serde.typed_values import from_columns
 from kaspr_delta.spec.column_types import key_kind
 from kaspr_delta.spec.ddl import Type, quoted

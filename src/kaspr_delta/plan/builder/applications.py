@@ -8,12 +8,11 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.resources import ResourceRef, SerializerName, Serializers
 from kaspr_delta.plan.names import default_channel
 from kaspr_delta.spec.agent import AgentSpec, KasprAgent
 from kaspr_delta.spec.app import AppConfig, AppSpec, KasprApp, OnGap
-from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.spec.diagnostics import Location, Report
 from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.kinds import short_kind

@@ -21,7 +21,6 @@ from kaspr_delta.plan.builder.on_change import rebuilt_on_change
 from kaspr_delta.plan.builder.order import data_flow, definition_cycles, groups, stages
 from kaspr_delta.plan.builder.pipelines import agent_plan, refuse_addresses_twice, task_plan, web_view_plan
 from kaspr_delta.plan.builder.references import References
-from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.builder.sides import Sides
 from kaspr_delta.plan.builder.tables import aggregation_plan, table_plan
 from kaspr_delta.plan.builder.topics import named_topics, topic_plans
@@ -30,7 +29,7 @@ from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.typed_joins import type_problems
 from kaspr_delta.plan.names import application_id, changelog_topic, delta_name
 from kaspr_delta.spec.cron import quartz_problem, timezone_problem
-from kaspr_delta.spec.diagnostics import Finding, sorted_findings
+from kaspr_delta.spec.diagnostics import Finding, Report, sorted_findings
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.loader import LoadedManifests
 from kaspr_delta.spec.near import suggestion

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
-from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.builder.sides import Side
 from kaspr_delta.plan.definition.resources import TopicInput
 from kaspr_delta.plan.names import changelog_topic
-from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.spec.diagnostics import Location, Report
 from kaspr_delta.spec.join import JoinSpec
 
 

@@ -11,18 +11,16 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
-from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.resources import AgentPlan, sends_of
 from kaspr_delta.spec.app import AppConfig, AppSpec
 from kaspr_delta.spec.base import FieldPath
-from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.spec.diagnostics import Location, Report
 from kaspr_delta.spec.fields import description_of, spec_at
 from kaspr_delta.spec.manifest import KINDS
 from kaspr_delta.spec.messages import field_name
 from kaspr_delta.spec.near import nearest
 from kaspr_delta.spec.resource import ResourceSpec
-from kaspr_delta.spec.streams import StreamSide
-from kaspr_delta.spec.topics import WITH_EFFECT
+from kaspr_delta.spec.topics import WITH_EFFECT, StreamSide
 
 # A function that imports one of these modules most likely uses a network.
 _OVER_A_NETWORK = re.compile(

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.references import References
-from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.plan.definition.resources import ChannelInput, SerializerName, Serializers, TopicInput, TopicPlan
+from kaspr_delta.spec.diagnostics import Report
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.resource import ResourceSpec
-from kaspr_delta.spec.streams import StreamSide
+from kaspr_delta.spec.topics import StreamSide
 
 
 @dataclass(frozen=True, slots=True)
