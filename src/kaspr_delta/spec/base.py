@@ -27,6 +27,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from typing_extensions import Self
 
+from kaspr_delta.spec.near import listing
+
 FieldPath = tuple[str | int, ...]
 
 PROBLEMS = "kaspr_problems"
@@ -66,12 +68,13 @@ def one_of(
         yield Problem(f"{rule}: '{other}' excludes '{first}' (at {{other}})", remedy, (other,), (first,))
 
 
-def at_least_one(
-    written: Mapping[str, Any], fields: Sequence[str], message: str, hint: str, at: FieldPath = ()
+def exactly_one(
+    written: Mapping[str, Any], fields: Sequence[str], what: str, hint: str, at: FieldPath = ()
 ) -> Iterator[Problem]:
-    """The problem that none of the fields is written."""
+    """The problem that none of the fields is written, of which ``what`` needs one, or that several are."""
+    yield from one_of(written, fields, f"{what} has one of {listing(fields)}")
     if all(written.get(name) is None for name in fields):
-        yield Problem(message, hint, at, absent=tuple((name,) for name in fields))
+        yield Problem(f"{what} needs {listing(fields, 'or')}", hint, at, absent=tuple((name,) for name in fields))
 
 
 def refused(*problems: Problem) -> PydanticCustomError:

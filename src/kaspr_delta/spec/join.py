@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import PositiveInteger, Problem, Spec, Text, at_least_one, one_of, optional
+from kaspr_delta.spec.base import PositiveInteger, Problem, Spec, Text, exactly_one, optional
 from kaspr_delta.spec.column_types import TableSchema, name_problems
 from kaspr_delta.spec.ddl import Column, columns_of
 from kaspr_delta.spec.durations import Duration, PositiveDuration
@@ -58,10 +58,8 @@ class Select(Spec):
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
-        ways = ("columns", "python")
-        yield from one_of(written, ways, "a result is selected in one way")
         hint = "for example `columns: {order: left.order_id, price: right.price}`"
-        yield from at_least_one(written, ways, "'select' needs 'columns' or 'python'", hint)
+        yield from exactly_one(written, ("columns", "python"), "'select'", hint)
         if written.get("python") is not None and written.get("schema") is None:
             hint = "for example `schema: order_id STRING, total DOUBLE`"
             yield Problem("'python' does not tell types: 'schema' is missing", hint, ("python",), absent=(("schema",),))

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from kaspr_delta.spec.aggregation import Aggregate, Count, ToTable, making_problems
-from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, Text, TextMap, optional
+from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, Text, TextMap, exactly_one, optional
 from kaspr_delta.spec.bindings import absolute_path_problems
 from kaspr_delta.spec.column_types import TableSchema, key_problems
 from kaspr_delta.spec.ddl import columns_of
@@ -114,11 +114,12 @@ class Window(Spec):
         default="update", description="whether rows are seen at once, or when their window closes"
     )
 
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        hint = "for example `tumbling: {size: 1m, expires: 1h}`"
+        yield from exactly_one(written, ("tumbling", "hopping"), "a window", hint)
+
     def problems(self) -> Iterator[Problem]:
-        if self.tumbling and self.hopping:
-            yield Problem("a table has tumbling or hopping windows, not both", "remove one of the two", ("hopping",))
-        if not self.tumbling and not self.hopping:
-            yield Problem("a window needs 'tumbling' or 'hopping'", "for example `tumbling: {size: 1m, expires: 1h}`")
         for kind, of in (("tumbling", self.tumbling), ("hopping", self.hopping)):
             if of and of.expires is not None and milliseconds(of.expires) < milliseconds(self.grace):
                 message = f"rows expire {of.expires} after their window's end, before it closes {self.grace} after it"

@@ -16,12 +16,10 @@ from kaspr_delta.spec.base import (
     Spec,
     Text,
     TextMap,
-    at_least_one,
     checked,
-    one_of,
+    exactly_one,
     optional,
 )
-from kaspr_delta.spec.near import listing
 from kaspr_delta.spec.patterns import pattern_problem
 from kaspr_delta.spec.resource import Code, TopicSerializer
 
@@ -100,11 +98,12 @@ class InputTopic(TopicDeclaration):
         """The topics by name, without repetitions."""
         return tuple(dict.fromkeys(name.strip() for name in (self.name or "").split(",") if name.strip()))
 
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        hint = "for example `topic: {name: raw-orders}`"
+        yield from exactly_one(written, ("name", "pattern"), "a topic to read", hint)
+
     def problems(self) -> Iterator[Problem]:
-        if self.name is not None and self.pattern is not None:
-            yield Problem("a topic has a 'name' or a 'pattern', not both", "remove one of the two", ("pattern",))
-        if self.name is None and self.pattern is None:
-            yield Problem("a topic to read needs a 'name'", "for example `topic: {name: raw-orders}`")
         if self.name is not None and not all(part.strip() for part in self.name.split(",")):
             yield Problem(f"'{self.name}' holds an empty topic name", "names are separated by single commas", ("name",))
         for name in self.names:
@@ -128,13 +127,10 @@ class SendTarget(TopicDeclaration):
     value_serializer: TopicSerializer | None = optional("how values are written; without it as the application does")
     ack: Boolean = Field(default=False, description="give the next operation the record's metadata")
 
-    def problems(self) -> Iterator[Problem]:
-        if self.name is not None and self.name_selector is not None:
-            hint = "remove one of the two"
-            yield Problem("a topic has a 'name' or a 'nameSelector', not both", hint, ("nameSelector",))
-        if self.name is None and self.name_selector is None:
-            hint = "for example `name: enriched-orders`"
-            yield Problem("a topic to send to needs a 'name' or a 'nameSelector'", hint)
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        hint = "for example `name: enriched-orders`"
+        yield from exactly_one(written, ("name", "nameSelector"), "a topic to send to", hint)
 
 
 class OutputTopic(SendTarget):
@@ -158,12 +154,8 @@ class StreamSide(Spec):
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
-        yield from _one_source(
-            ("topic", "channel"),
-            written,
-            "a stream",
-            "`topic: NAME` for a topic, `channel: NAME` for the channel of a join",
-        )
+        hint = "`topic: NAME` for a topic, `channel: NAME` for the channel of a join"
+        yield from exactly_one(written, ("topic", "channel"), "a stream", hint)
 
 
 class Origin(StreamSide):
@@ -175,16 +167,10 @@ class Origin(StreamSide):
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
         hint = "for example `table: orders`, `topic: raw-orders`, `channel: NAME` or `join: NAME`"
-        yield from _one_source(
-            ("table", "topic", "channel", "join"), written, "the origin of a table under 'from'", hint
-        )
+        origins = ("table", "topic", "channel", "join")
+        yield from exactly_one(written, origins, "the origin of a table under 'from'", hint)
         given = [name for name in ("table", "join") if written.get(name) is not None]
         for field in ("keySerializer", "valueSerializer", "partitions"):
             if given and written.get(field) is not None:
                 message = f"'{field}' is for a topic, and 'from' names a {given[0]} (at {{other}})"
                 yield Problem(message, f"remove it: a {given[0]} has its own", (field,), (given[0],))
-
-
-def _one_source(fields: tuple[str, ...], written: Mapping[str, Any], what: str, hint: str) -> Iterator[Problem]:
-    yield from one_of(written, fields, f"{what} is one thing")
-    yield from at_least_one(written, fields, f"{what} needs {listing(fields, 'or')}", hint)
