@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from kaspr_delta.spec.base import Boolean, Problem, Spec, Text, exactly_one, optional
-from kaspr_delta.spec.cron import cron_problem, known_timezones
+from kaspr_delta.spec.cron import cron_problem, known_timezones, timezone_problem
 from kaspr_delta.spec.durations import PositiveDuration
 from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.processors import Processors
@@ -30,12 +30,8 @@ class Schedule(Spec):
     def problems(self) -> Iterator[Problem]:
         if self.cron and (wrong := cron_problem(self.cron)):
             yield Problem(wrong, "for example '0 9 * * mon-fri'", ("cron",))
-        if self.timezone:
-            zones = known_timezones()
-            # A machine without time zone data knows no zones: then there is nothing to check against.
-            if zones and self.timezone not in zones:
-                hint = suggestion(self.timezone, zones) or "an IANA name such as 'Europe/Berlin'"
-                yield Problem(f"'{self.timezone}' is no time zone", hint, ("timezone",))
+        if self.timezone and (wrong := timezone_problem(self.timezone)):
+            yield Problem(wrong, suggestion(self.timezone, known_timezones()), ("timezone",))
 
 
 class TaskSpec(ResourceSpec):
