@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kaspr_delta.engine.agent.table_state import Cell
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.typed_text import TypedText, ordered
@@ -20,9 +19,6 @@ from kaspr_delta.spec.column_types import key_kind
 from kaspr_delta.spec.ddl import Type, quoted
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.native.sql_text import literal
-
-RowKey = str | Cell
-"""A key's text; in a table with windows also the start of its window."""
 
 # Key columns of these types are found by their text. If a key has no such column, all rows are read.
 FOUND_BY_TEXT = frozenset({"STRING", "CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE"})
