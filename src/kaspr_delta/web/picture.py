@@ -10,7 +10,7 @@ from statistics import mean
 import networkx as nx
 
 from kaspr_delta.plan.definition.application import Edge, Plan
-from kaspr_delta.plan.definition.resources import ResourceRef, TaskPlan, WebViewPlan, sends_of
+from kaspr_delta.plan.definition.resources import PipelinePlan, ResourceRef, sends_of
 
 WIDTH, HEIGHT = 200, 48
 # The gap between two columns has room for the texts above and below a line.
@@ -73,7 +73,7 @@ def picture(plan: Plan) -> Picture:
 def edges_of(plan: Plan) -> list[Edge]:
     """The edges of a plan, and those of web views and tasks: the tables that they read, the topics they send to."""
     edges = list(plan.edges)
-    users: tuple[WebViewPlan | TaskPlan, ...] = (*plan.web_views, *plan.tasks)
+    users: tuple[PipelinePlan, ...] = (*plan.web_views, *plan.tasks)
     for user in users:
         edges += [Edge(f"table/{table}", str(user.ref)) for table in user.tables]
         topics = dict.fromkeys(send.topic for send in sends_of(user) if send.topic is not None)
