@@ -37,8 +37,7 @@ from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.serde import json_text, typed_values
-from kaspr_delta.serde.row_order import ordered
-from kaspr_delta.serde.typed_text import TypedText
+from kaspr_delta.serde.typed_text import TypedText, ordered
 from kaspr_delta.spec.ddl import Type, columns_of
 from kaspr_delta.storage.arrow_types import frame_of
 from kaspr_delta.web.local_copy import LocalCopy

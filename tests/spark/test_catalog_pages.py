@@ -121,7 +121,7 @@ def test_statements_read_rows_of_all_types_as_delta_rs_does(
     with Application.open(app_file, warehouse=tmp_path / "wh", spark=spark) as app:
         write_stock(app)
         here, there = sources(app, spark)
-        one, other = (Past(source.tables, "stock", ("shop", "item"), is_typed=True) for source in (here, there))
+        one, other = (Past.of(source.tables, "stock", ("shop", "item"), is_typed=True) for source in (here, there))
         last, then = assert_equal_pasts(one, other, [""], [1])
         assert [(one.word, one.row["shop"]) for one in last.changes] == [("changed", "b")]
         assert [(one.word, one.row["shop"]) for one in then.since] == [("changed", "b")]
@@ -154,17 +154,19 @@ def test_statements_read_figures_and_histories_as_delta_rs_does(
         for table, order in {**orders, "topic__placed": ["timestamp", "seq"]}.items():
             assert there.system.newest(table, order, 5) == here.system.newest(table, order, 5) != []
         assert there.system.newest(EVENTS, ["at"], 5, {"kind": EVIL}) == []
-        one, other = (Past(source.tables, "orders") for source in (here, there))
+        one, other = (Past.of(source.tables, "orders") for source in (here, there))
         assert other.has_text_keys
         assert_equal_pasts(one, other, ["", "it's 1", EVIL], one.versions)
-        stock, stock_there = (Past(source.tables, "stock", ("shop", "item"), is_typed=True) for source in (here, there))
+        stock, stock_there = (
+            Past.of(source.tables, "stock", ("shop", "item"), is_typed=True) for source in (here, there)
+        )
         assert not stock_there.has_text_keys
         assert_equal_pasts(stock, stock_there, [""], stock.versions)
         assert [(one.word, one.row["shop"]) for one in stock_there.then(1).since] == [
             ("changed", "b"),
             ("deleted", "it's"),
         ]
-        assert Past(there.tables, "nothing").versions == range(0)
+        assert Past.of(there.tables, "nothing").versions == range(0)
         shown = {name: app.sql(query).collect() for name, (_, query) in DATASETS.items()}
         assert {row.resource: (row.rows_in, row.dead_letters) for row in shown["resources"]} == {
             "agent/take-orders": (4, 1)

@@ -70,9 +70,9 @@ class Figures:
         done = totals_by_spark(system.query).resources
         return cls(counts, done, {}, rebuilds=rebuilds_in(plan, system.query))
 
-    def rows(self, table: str) -> int | str | None:
-        """The number of rows of a Delta table; None if they were not counted."""
-        return self.counts.get(table)
+    def rows(self, table: str | None) -> int | str | None:
+        """The number of rows of a Delta table; None if they were not counted, or for no table."""
+        return None if table is None else self.counts.get(table)
 
     def lag(self, ref: ResourceRef) -> int | str | None:
         """The number of rows and records that a resource has yet to read; None if it was not asked for."""
@@ -101,9 +101,8 @@ def plan_and_figures(registry: Registry, documents: list[Document]) -> tuple[Pla
 
 def tables_with_rows(plan: Plan) -> list[str]:
     """The Delta tables that hold the rows of resources, and the records of topics."""
-    refs = (*plan.runs, *(table.ref for table in plan.tables))
-    kept = {*(kept_in(plan, ref) for ref in refs), *(topic.delta_name for topic in plan.topics)}
-    return sorted(filter(None, kept))
+    refs = (*plan.runs, *(one.ref for one in (*plan.tables, *plan.topics)))
+    return sorted({kept for ref in refs if (kept := kept_in(plan, ref)) is not None})
 
 
 def summed_by_resource(letters: Mapping[tuple[str, str], int]) -> dict[str, int]:

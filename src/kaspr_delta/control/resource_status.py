@@ -160,7 +160,9 @@ def _linked(everything: Mapping[tuple[str, str], Manifest]) -> dict[str, list[di
 
 
 def kept_in(plan: Plan, ref: ResourceRef) -> str | None:
-    """The Delta table that holds the rows of a resource; None if it keeps none."""
+    """The Delta table that holds the rows of a resource, or the records of a topic; None if it keeps none."""
+    if ref.kind == "topic" and (topic := plan.topic(ref.name)):
+        return topic.delta_name
     if ref.kind == "table" and (table := plan.table(ref.name)):
         return table.delta_name
     if ref.kind == "join" and (join := plan.join(ref.name)):

@@ -170,4 +170,4 @@ def source_findings(delta: DeltaRs, plan: Plan, manifests: Iterable[LoadedManife
         reason = reasons.get(ResourceRef(kind, name))
         if reason is not None and one.manifest.metadata.application == plan.application:
             field = one.manifest.spec.key_field or "on" if isinstance(one.manifest, KasprJoin) else "source"
-            yield Finding(Severity.WARNING, one.locate("spec", field), f"{kind} '{name}' waits: {reason}")
+            yield Finding(Severity.WARNING, one.positions.key(("spec", field)), f"{kind} '{name}' waits: {reason}")

@@ -124,8 +124,9 @@ def known_timezones() -> frozenset[str]:
 
 
 def timezone_problem(name: str) -> str | None:
-    """The problem with the name of a time zone, or None."""
-    return None if name in known_timezones() else f"{name!r} is no time zone, expected a name such as Europe/Berlin"
+    """The problem with the name of a time zone, or None, also on a machine that knows no time zones."""
+    wrong = name not in (known_timezones() or {name})
+    return f"{name!r} is no time zone, expected a name such as Europe/Berlin" if wrong else None
 
 
 def _parts(fields: list[str], of: tuple[_Field, ...]) -> Iterator[tuple[str, _Field]]:

@@ -15,7 +15,7 @@ from kaspr_delta.control.dead_letters import DeadLetters
 from kaspr_delta.control.figures import Figures, summed_by_resource
 from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.totals import Totals, counters_by_resource, sums_by_resource, totals_by_spark, with_letters
-from kaspr_delta.engine.agent.table_state import Cell
+from kaspr_delta.engine.agent.table_state import Cell, RowKey
 from kaspr_delta.engine.batch.counters import as_metrics
 from kaspr_delta.engine.streams.effect import RECORD
 from kaspr_delta.errors import SetupError
@@ -28,7 +28,7 @@ from kaspr_delta.storage.spark.sql_text import literal, struct_of
 from kaspr_delta.storage.warehouse.reads import WarehousePageReads, WarehouseSystemTables, json_of
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, binary
 from kaspr_delta.web.access import Visitor
-from kaspr_delta.web.row_texts import FOUND_BY_TEXT, Dialect, Row, RowKey, TypedRows, best_of, row_texts
+from kaspr_delta.web.row_texts import FOUND_BY_TEXT, Dialect, Row, TypedRows, best_of, row_texts
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient

@@ -231,7 +231,7 @@ def test_commits_are_read_in_every_spelling_of_times_and_metrics() -> None:
 def test_texts_of_a_visitor_are_escaped_in_statements() -> None:
     workspace = Workspace()
     WarehouseSystemTables(reads(workspace).warehouse).newest(DEAD_LETTERS, ["at"], 5, {"resource": "\\' OR true --"})
-    Past(reads(workspace), "users").then(1, "\\' OR true --")
+    Past.of(reads(workspace), "users").then(1, "\\' OR true --")
     asked = [statement for statement in workspace.asked if "OR true" in statement]
     assert len(asked) == 3
     for statement in asked:
