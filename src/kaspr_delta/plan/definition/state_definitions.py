@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 
 from kaspr_delta.errors import RebuildNeededError
@@ -22,6 +24,12 @@ def definition_of(plan: Plan, ref: ResourceRef) -> Mapping[str, str]:
     if join is not None:
         return _of_join(plan, join)
     return _of_table(plan, made, made.origin) if made is not None and isinstance(made.origin, str) else {}
+
+
+def compared_with(definition: Mapping[str, str]) -> str:
+    """The beginning of the text of a comparison: it differs between definitions."""
+    fingerprint = hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8]
+    return f"with definition {fingerprint}"
 
 
 def rebuild_needed(ref: ResourceRef, before: Mapping[str, str], now: Mapping[str, str]) -> RebuildNeededError | None:
