@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from kaspr_delta.control.events import COMPARED
@@ -27,19 +28,25 @@ def start_in(query: Query, log: str) -> Start | None:
     return next((Start.from_json(row["start"]) for row in query(log, _NEWEST)), None)
 
 
+def _starts(plan: Plan, query: Query, refs: Sequence[ResourceRef]) -> dict[ResourceRef, Start]:
+    """The starts of those resources that have begun. The logs are asked at once: each may be a statement elsewhere."""
+    with ThreadPoolExecutor() as at_once:
+        found = at_once.map(lambda ref: start_in(query, plan.log_of(ref)), refs)
+        return {ref: start for ref, start in zip(refs, found, strict=True) if start is not None}
+
+
 def rebuilds_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:
     """The resources that cannot go on from their states, with the reasons and remedies.
 
     Those that the next run rebuilds by itself are not among them.
     """
+    made = {ref: definition_of(plan, ref) for ref in plan.runs if plan.reaction(ref) != "rebuild"}
+    starts = _starts(plan, query, [ref for ref, definition in made.items() if definition])
     found = {}
-    for ref in plan.runs:
-        reaction = plan.reaction(ref)
-        definition = {} if reaction == "rebuild" else definition_of(plan, ref)
-        start = start_in(query, plan.log_of(ref)) if definition else None
-        error = None if start is None else rebuild_needed(ref, start.definition, definition)
+    for ref, start in starts.items():
+        error = rebuild_needed(ref, start.definition, made[ref])
         if error is not None:
-            compared = comparison_in(query, ref, definition) if reaction == "side-by-side" else ""
+            compared = comparison_in(query, ref, made[ref]) if plan.reaction(ref) == "side-by-side" else ""
             found[ref] = str(error.after(compared))
     return found
 
@@ -56,8 +63,8 @@ def comparison_in(query: Query, ref: ResourceRef, definition: Mapping[str, str])
 
 def migrations_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:
     """The resources whose states have another format, each with the changes by the next run, or why that refuses it."""
-    starts = {ref: start_in(query, plan.log_of(ref)) for ref in plan.runs}
-    others = {ref: one.format for ref, one in starts.items() if one is not None and one.format != STATE_FORMAT}
+    starts = _starts(plan, query, plan.runs)
+    others = {ref: one.format for ref, one in starts.items() if one.format != STATE_FORMAT}
     return {ref: _next_run(ref, found) for ref, found in others.items()}
 
 
