@@ -155,6 +155,7 @@ def _name(row: str | None) -> Any:
     return right and right["name"]
 
 
+@pytest.mark.slow
 def test_a_comparison_that_was_not_recorded_is_made_again_and_the_old_extractor_ends_it(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
