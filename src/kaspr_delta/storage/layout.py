@@ -222,6 +222,10 @@ CONTRIBUTIONS = Layout("key STRING, grp STRING, value STRING")
 # whose value stays is not written, and its time goes on all the same.
 GROUP_TIMES = Layout("key STRING, timestamp TIMESTAMP")
 
+# The rows of a result that a rebuild would change, for people. `difference` is `added`, `removed` or `changed`;
+# `before` and `after` are the row as JSON text.
+DIFFERENCES = Layout("key STRING, difference STRING, before STRING, after STRING")
+
 RESULT = Layout(
     "key STRING, left STRING, right STRING, timestamp TIMESTAMP", change_feed=True, found_by=("key", "timestamp")
 )

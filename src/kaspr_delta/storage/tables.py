@@ -211,6 +211,10 @@ class Tables:
             self._retried(lambda: spark.sql(creation(self.namespace, table, layout, layout.catalog_properties)))
             self._created.add(table)
 
+    def is_listed(self, table: str) -> bool:
+        """Whether the schema had the table when it was listed: takes no statement."""
+        return table in self._listed
+
     def was_created(self, table: str) -> bool:
         """Whether the table was created here, and not declared since."""
         return table in self._created
