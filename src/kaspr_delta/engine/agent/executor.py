@@ -91,7 +91,7 @@ class Executor:
         yield to_arrow(effects, seq)
 
     def process(self, record: InputRecord) -> list[Effect]:
-        """The sends of one event; its table writes are kept in ``tables``.
+        """The sends of one event, or its dead letter; its table writes are kept in ``tables``.
 
         A failed event leaves no sends and no writes, only a dead letter. ``init`` then runs again for the next event.
         """
