@@ -17,8 +17,7 @@ from kaspr_delta.engine.batch.checkpoint import checkpoints_of
 from kaspr_delta.engine.batch.recovery import Recovery
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.stream_run import ResourceRun
-from kaspr_delta.engine.binding.export import Export
-from kaspr_delta.engine.binding.ingest import Ingest
+from kaspr_delta.engine.binding.bound_topics import Export, Ingest
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
 from kaspr_delta.engine.joins.same_key_join import SameKeyJoin
 from kaspr_delta.engine.joins.select import SELECTED
