@@ -19,6 +19,7 @@ from kaspr_delta.runtime.run_events import Migrated, RunEvent, StateRebuilt, Wai
 from tests.continuous import running, wait_until
 from tests.limits import set_limits
 from tests.spark.channels import last_values
+from tests.spark.dying import lost_power
 from tests.spark.killing import around_writes, killed
 
 MANIFESTS = (Path(__file__).parent / "applications" / "joins.yaml").read_text()
