@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.engine.joins.foreign_key import foreign_key_join
+from kaspr_delta.engine.joins.foreign_key import hops
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import COLUMNS
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
@@ -192,10 +192,10 @@ def assert_equal_foreign_key_batch(app: Application, case: dict[str, Any]) -> No
 def test_each_hop_of_a_foreign_key_batch_gives_equal_rows_on_the_driver_and_in_spark(
     app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hops = ReturnedRows(monkeypatch, foreign_key_join, HOPS)
+    returned = ReturnedRows(monkeypatch, hops, HOPS)
     assert_equal_foreign_key_batch(app, {"with_duplicates": True, "with_unmerged": True})
     for hop in HOPS:
-        on_driver, in_spark, _ = hops.found[hop]
+        on_driver, in_spark, _ = returned.found[hop]
         assert isinstance(on_driver, LocalRows)
         assert not isinstance(in_spark, LocalRows)
         assert comparable(on_driver) == comparable(in_spark)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import narwhals as nw
@@ -142,20 +143,21 @@ def answers_in_reverse_order(rows: Rows) -> Rows:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("hop", "replacement", "mode", "failures"),
+    ("module", "hop", "replacement", "mode", "failures"),
     [
-        ("respond", shows_unmatched_rows, CUTS, {HANDFUL[0], HANDFUL[3]}),
-        ("emit", emits_no_tombstones, ONE_BY_ONE, {HANDFUL[3]}),
-        ("in_order", answers_in_reverse_order, ONE_BY_ONE, {HANDFUL[4]}),
+        (hops, "respond", shows_unmatched_rows, CUTS, {HANDFUL[0], HANDFUL[3]}),
+        (hops, "emit", emits_no_tombstones, ONE_BY_ONE, {HANDFUL[3]}),
+        (foreign_key_join, "in_order", answers_in_reverse_order, ONE_BY_ONE, {HANDFUL[4]}),
     ],
 )
 def test_the_runner_reports_a_broken_hop(  # noqa: PLR0917  fixtures, and what varies
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    module: ModuleType,
     hop: str,
     replacement: Callable[..., Rows],
     mode: str,
     failures: set[str],
 ) -> None:
-    monkeypatch.setattr(foreign_key_join, hop, replacement)
+    monkeypatch.setattr(module, hop, replacement)
     assert failed(mode, tmp_path) == failures
