@@ -6,6 +6,7 @@ has a limit.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -60,7 +61,7 @@ def _value(kind: Type, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class WarehouseSystemTables(SystemTables):
-    """Implements SystemTables through a SQL warehouse, which changes no registry. Tables must exist to be written."""
+    """Implements SystemTables through a SQL warehouse. Tables must exist to be written."""
 
     warehouse: SqlWarehouse
 
@@ -75,11 +76,17 @@ class WarehouseSystemTables(SystemTables):
         found = self.warehouse.named_rows(sql.replace("FROM t", f"FROM {self.warehouse.identifier(table)}"))
         return [dict(row) for row in found]
 
+    def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        self.warehouse.insert(table, SYSTEM[table].columns, rows, overwrite=True)
+
     def append(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self.warehouse.insert(table, SYSTEM[table].columns, rows)
 
     def version(self, table: str) -> int | None:
         return self.warehouse.version(table)
+
+    def alone(self, table: str) -> contextlib.AbstractContextManager[object]:
+        return self.warehouse.namespace.table_group_lock(table)
 
 
 @dataclass(frozen=True)

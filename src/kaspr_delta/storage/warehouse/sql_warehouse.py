@@ -120,16 +120,19 @@ class SqlWarehouse:
         """A table's name in statements."""
         return self.namespace.identifier(table)
 
-    def insert(self, table: str, columns: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Append rows. ``columns`` are those of the layout."""
+    def insert(self, table: str, columns: str, rows: Sequence[Sequence[Any]], *, overwrite: bool = False) -> None:
+        """Append rows, or replace all rows. ``columns`` are those of the layout."""
         types = columns_of(columns)
+        verb = "INSERT OVERWRITE" if overwrite else "INSERT INTO"
         names = ", ".join(f"`{column.name}`" for column in types)
         values = ", ".join(
             f"({', '.join(_value(value, str(column.type)) for value, column in zip(row, types, strict=True))})"
             for row in rows
         )
         if values:
-            self.execute(f"INSERT INTO {self.identifier(table)} ({names}) VALUES {values}")
+            self.execute(f"{verb} {self.identifier(table)} ({names}) VALUES {values}")
+        elif overwrite:
+            self.execute(f"DELETE FROM {self.identifier(table)}")
 
     def ensure(self, table: str, layout: Layout) -> None:
         """Create a table unless it exists."""
