@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -114,8 +114,7 @@ def _storages(bundle: BundleCli, target: str) -> list[Storage]:
     """The storage of each application of the folder. Raises ManifestError."""
     from kaspr_delta.jobs import Deployment, Storage
 
-    variables: dict[str, Any] = bundle.answer("validate").get("variables") or {}
-    deployment = Deployment.from_variables({name: one.get("value", "") for name, one in variables.items()}, target)
+    deployment = Deployment.from_variables(bundle.variables(), target)
     plans, findings = build_plans(load_path(Path(deployment.folder)))
     if has_errors(findings):
         raise ManifestError(findings)

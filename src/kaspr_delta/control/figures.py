@@ -18,9 +18,8 @@ from kaspr_delta.engine.batch.counters import Metric, as_metrics
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.storage.native.readable import readable
-from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.native.reads import NativePageReads, NativeSystemTables
 from kaspr_delta.storage.system_tables import SystemTables
 
 
@@ -57,7 +56,7 @@ class Figures:
         return cls(
             reads.counts(tables_with_rows(plan) if tables is None else tables),
             totals if isinstance(totals, str) else totals.resources,
-            readable("the dead letters", DeadLetters(reads, plan).counts),
+            readable("the dead letters", DeadLetters(NativeSystemTables(delta), plan).counts),
             {} if isinstance(totals, str) else {name: as_metrics(one) for name, one in totals.counters.items()},
             {ref: readable(f"the lag of {ref}", partial(lags_of, delta, plan, ref)) for ref in asked},
             {} if isinstance(rebuilds, str) else rebuilds,

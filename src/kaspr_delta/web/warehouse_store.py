@@ -25,9 +25,8 @@ from kaspr_delta.spec.ddl import Column, columns_of, quoted
 from kaspr_delta.storage.layout import TOPIC, WRITTEN_AT
 from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.spark.sql_text import literal, struct_of
-from kaspr_delta.storage.warehouse.json_rows import json_of
-from kaspr_delta.storage.warehouse.page_reads import WarehousePageReads
-from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, WarehouseSystemTables, binary
+from kaspr_delta.storage.warehouse.reads import WarehousePageReads, WarehouseSystemTables, json_of
+from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, binary
 from kaspr_delta.web.access import Visitor
 from kaspr_delta.web.row_texts import FOUND_BY_TEXT, Dialect, Row, TypedRows, best_of, row_texts
 
@@ -139,7 +138,7 @@ class WarehouseStore:
         return rebuilds_in(plan, self.system.query)
 
     def letters(self, plan: Plan) -> DeadLetters:
-        return DeadLetters(self.tables, plan)
+        return DeadLetters(self.system, plan)
 
     def figures(self, plan: Plan, tables: Collection[str], refs: Collection[ResourceRef] | None = None) -> Figures:
         query = self.system.query

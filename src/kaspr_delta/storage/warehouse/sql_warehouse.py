@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -11,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, columns_of
-from kaspr_delta.storage.layout import SYSTEM, TOPIC, Layout
+from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.page_reads import UnreadableError
-from kaspr_delta.storage.spark.sql_text import creation, literal, struct_of, value_literal
-from kaspr_delta.storage.warehouse.json_rows import json_of, row_of
+from kaspr_delta.storage.spark.sql_text import creation, literal, value_literal
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
@@ -69,12 +67,6 @@ class SqlWarehouse:
             return []
         names = [column.name for column in _columns_of(response)]
         return [dict(zip(names, row, strict=True)) for row in self._rows_of(response)]
-
-    def system_rows(self, table: str, clauses: str = "") -> list[dict[str, Any]]:
-        """The rows of a system table or a topic, with Python values; none without a table. ``clauses``: after FROM."""
-        columns = {column.name: column.type for column in columns_of(SYSTEM.get(table, TOPIC).columns)}
-        found = self.rows_if_there(f"SELECT {json_of(struct_of(columns))} FROM {self.identifier(table)} {clauses}")
-        return [row_of(columns, text or "") for (text,) in found]
 
     def columns(self, statement: str) -> tuple[Column, ...]:
         """The columns that a statement returns, with their types."""
@@ -151,32 +143,6 @@ class SqlWarehouse:
         """The table's newest version; None where there is no table."""
         newest = self.rows_if_there(f"DESCRIBE HISTORY {self.identifier(table)} LIMIT 1")
         return int(newest[0][0] or 0) if newest else None
-
-
-@dataclass(frozen=True, slots=True)
-class WarehouseSystemTables:
-    """Implements SystemTables through a SQL warehouse. Tables must exist to be written."""
-
-    warehouse: SqlWarehouse
-
-    def rows(self, table: str) -> list[dict[str, Any]]:
-        return self.warehouse.system_rows(table)
-
-    def query(self, table: str, sql: str) -> list[dict[str, Any]]:
-        found = self.warehouse.named_rows(sql.replace("FROM t", f"FROM {self.warehouse.identifier(table)}"))
-        return [dict(row) for row in found]
-
-    def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        self.warehouse.insert(table, SYSTEM[table].columns, rows, overwrite=True)
-
-    def append(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        self.warehouse.insert(table, SYSTEM[table].columns, rows)
-
-    def version(self, table: str) -> int | None:
-        return self.warehouse.version(table)
-
-    def alone(self, table: str) -> contextlib.AbstractContextManager[object]:
-        return self.warehouse.namespace.table_group_lock(table)
 
 
 def binary(data: bytes | None) -> str:
