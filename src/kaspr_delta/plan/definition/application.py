@@ -185,10 +185,6 @@ class Plan:
         """The agent of that name."""
         return next((agent for agent in self.agents if agent.name == name), None)
 
-    def task(self, name: str) -> TaskPlan | None:
-        """The task of that name."""
-        return next((task for task in self.tasks if task.name == name), None)
-
     def changelog(self, topic: str) -> TablePlan | None:
         """The table whose changelog topic has that name."""
         return next((table for table in self.tables if table.changelog == topic), None)
