@@ -45,9 +45,13 @@ class DeferredState:
     def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
         """Fold the state from the log, up to the last folded batch (see ``folded_batches``)."""
         self.held.clear()
-        ref = str(self.resource.ref)
-        self._folded, self._recorded = (_newest(folded.get(name, {})) for name in (ref, state_ref(ref)))
+        self._note(folded)
         self.fold(spark)
+
+    def lags(self, folded: Mapping[str, Mapping[str, int]]) -> bool:
+        """Whether the state is folded less far than the batches, by progress alone."""
+        self._note(folded)
+        return self._upto is not None
 
     def note_lag(self, spark: SparkSession, first: BatchId) -> None:
         """Record how far the state is folded, before the batches from ``first`` on are folded without their states."""
@@ -65,8 +69,8 @@ class DeferredState:
 
         If ``held`` has states, they are all that is missing. After a start it is empty, and the log is read.
         """
-        upto, recorded = self._folded, self._recorded
-        if upto is None or recorded is None or recorded >= upto:
+        upto, recorded = self._upto, self._recorded
+        if upto is None or recorded is None:
             return
         began = time.monotonic()
         after = recorded if recorded.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before
@@ -77,6 +81,16 @@ class DeferredState:
         counts = json.dumps(cost_of(self.resource.state_folds(rows, several=not self.held)))
         self.held.clear()
         self._record(spark, upto, replace(_NOTHING, seconds=time.monotonic() - began, counts=counts))
+
+    @property
+    def _upto(self) -> BatchId | None:
+        """The batch up to which the state has to be folded; None if it does not lag."""
+        lags = self._folded is not None and self._recorded is not None and self._recorded < self._folded
+        return self._folded if lags else None
+
+    def _note(self, folded: Mapping[str, Mapping[str, int]]) -> None:
+        ref = str(self.resource.ref)
+        self._folded, self._recorded = (_newest(folded.get(name, {})) for name in (ref, state_ref(ref)))
 
     def _record(self, spark: SparkSession, upto: BatchId, report: BatchReport = _NOTHING) -> None:
         record_progress(self.delta, spark, state_ref(str(self.resource.ref)), upto, report)
