@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, Start
@@ -23,25 +24,28 @@ def start_in(query: Query, log: str) -> Start | None:
     return next((Start.from_json(row["start"]) for row in query(log, _NEWEST)), None)
 
 
+def _starts(plan: Plan, query: Query, refs: Sequence[ResourceRef]) -> dict[ResourceRef, Start]:
+    """The starts of those resources that have begun. The logs are asked at once: each may be a statement elsewhere."""
+    with ThreadPoolExecutor() as at_once:
+        found = at_once.map(lambda ref: start_in(query, plan.log_of(ref)), refs)
+        return {ref: start for ref, start in zip(refs, found, strict=True) if start is not None}
+
+
 def rebuilds_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:
     """The resources that cannot go on from their states, with the reasons and remedies.
 
     Those that the next run rebuilds by itself are not among them.
     """
-    found = {}
-    for ref in plan.runs:
-        definition = {} if ref in plan.rebuilt_on_change else definition_of(plan, ref)
-        start = start_in(query, plan.log_of(ref)) if definition else None
-        error = None if start is None else rebuild_needed(ref, start.definition, definition)
-        if error is not None:
-            found[ref] = str(error)
-    return found
+    made = {ref: definition_of(plan, ref) for ref in plan.runs if ref not in plan.rebuilt_on_change}
+    starts = _starts(plan, query, [ref for ref, definition in made.items() if definition])
+    errors = {ref: rebuild_needed(ref, start.definition, made[ref]) for ref, start in starts.items()}
+    return {ref: str(error) for ref, error in errors.items() if error is not None}
 
 
 def migrations_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:
     """The resources whose states have another format, each with the changes by the next run, or why that refuses it."""
-    starts = {ref: start_in(query, plan.log_of(ref)) for ref in plan.runs}
-    others = {ref: one.format for ref, one in starts.items() if one is not None and one.format != STATE_FORMAT}
+    starts = _starts(plan, query, plan.runs)
+    others = {ref: one.format for ref, one in starts.items() if one.format != STATE_FORMAT}
     return {ref: _next_run(ref, found) for ref, found in others.items()}
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from kaspr_delta.control.dead_letters import DeadLetters
 from kaspr_delta.control.figures import Figures, summed_by_resource
+from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.totals import Totals, counters_by_resource, sums_by_resource, totals_by_spark, with_letters
 from kaspr_delta.engine.agent.table_state import Cell
 from kaspr_delta.engine.batch.counters import as_metrics
@@ -134,8 +135,8 @@ class WarehouseStore:
     def done(self) -> Totals:
         return totals_by_spark(self.system.query)
 
-    def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:  # noqa: ARG002  a statement for each log: too slow
-        return {}
+    def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:
+        return rebuilds_in(plan, self.system.query)
 
     def letters(self, plan: Plan) -> DeadLetters:
         return DeadLetters(self.tables, plan)
@@ -146,13 +147,15 @@ class WarehouseStore:
             counting = at_once.submit(self.tables.counts, tables)
             adding = at_once.submit(readable, _PROGRESS_READ, partial(sums_by_resource, query))
             failed = at_once.submit(readable, "the dead letters", self.letters(plan).counts)
+            starting = at_once.submit(readable, "the states of resources", partial(self.rebuilds, plan))
             counted = readable(_PROGRESS_READ, partial(counters_by_resource, query)) if refs is None else {}
-        letters, sums = failed.result(), adding.result()
+        letters, sums, rebuilds = failed.result(), adding.result(), starting.result()
         now = {} if isinstance(letters, str) else summed_by_resource(letters)
         done = sums if isinstance(sums, str) else with_letters(sums, now)
         counters = {} if isinstance(counted, str) else counted
         metrics = {name: as_metrics(counts) for name, counts in counters.items()}
-        return Figures(counting.result(), done, letters, metrics)
+        stale = {} if isinstance(rebuilds, str) else rebuilds
+        return Figures(counting.result(), done, letters, metrics, rebuilds=stale)
 
     def seen_by(self, visitor: Visitor) -> WarehouseStore:
         if self.client_of is None or not visitor.token:

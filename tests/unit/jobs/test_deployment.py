@@ -68,9 +68,23 @@ def test_default_compute_is_serverless_if_scheduled_a_cluster_if_continuous(
     assert Deployment(**settings).serverless is serverless
 
 
-def test_the_bundle_has_a_variable_for_every_setting_with_its_default() -> None:
+def bundle_variables() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The bundle of this repository, and the defaults of its variables."""
     bundle = YAML(typ="safe").load(Path(__file__).parents[3] / "databricks.yml")
-    defaults = {name: variable["default"] for name, variable in bundle["variables"].items()}
+    return bundle, {name: variable["default"] for name, variable in bundle["variables"].items()}
+
+
+def test_the_example_target_sets_who_runs_reads_and_manages() -> None:
+    bundle, defaults = bundle_variables()
+    example = Deployment.from_variables({**defaults, **bundle["targets"]["example"]["variables"]}, "example")
+    assert example.run_as is not None
+    assert example.run_as.kind == "service principal"
+    assert [(one.kind, one.name) for one in example.readers] == [("group", "analysts"), ("user", "ann@example.com")]
+    assert [one.name for one in (*example.owners, *example.operators)] == ["data-engineers"] * 2
+
+
+def test_the_bundle_has_a_variable_for_every_setting_with_its_default() -> None:
+    _, defaults = bundle_variables()
     assert set(defaults) == {field.name for field in fields(Deployment)} - {"target"}
     assert defaults.pop("host") == "${workspace.host}"
     # Here the package is built from its sources.

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,9 +15,12 @@ from databricks.sdk.service.sql import StatementState
 from starlette.datastructures import Headers
 
 from kaspr_delta.engine.agent.table_state import Cell
+from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.errors import SetupError
+from kaspr_delta.plan.builder.build import build_plans
+from kaspr_delta.plan.definition.state_definitions import definition_of
 from kaspr_delta.runtime.applying import documents_in
-from kaspr_delta.spec.loader import load_text
+from kaspr_delta.spec.loader import load_path, load_text
 from kaspr_delta.storage.namespace import UnityNamespace
 from kaspr_delta.storage.warehouse import sql_warehouse
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
@@ -174,3 +178,23 @@ def test_columns_of_tables_of_others_are_read_with_describe_table() -> None:
     ]  # fmt: skip
     assert api.requests == ["DESCRIBE TABLE `main`.`shop`.`products`"]
     assert "cannot be read: SQL warehouse w1 refuses a statement: no grant" in store.columns("main.shop.products")
+
+
+def test_pages_say_which_resources_need_a_rebuild(monkeypatch: pytest.MonkeyPatch) -> None:
+    (plan,), _ = build_plans(load_path(Path(__file__).parents[3] / "bundles" / "order-system"))
+    join = plan.join("orders-products-join")
+    assert join is not None
+    other = Start({**definition_of(plan, join.ref), "extractor": "another"}, {}).to_json()
+    asked: list[str] = []
+
+    def rows(_: SqlWarehouse, statement: str) -> list[dict[str, Any]]:
+        asked.append(statement)
+        return [{"start": other}]
+
+    monkeypatch.setattr(SqlWarehouse, "named_rows", rows)
+    found = WarehouseStore(warehouse()[0]).rebuilds(plan)
+    assert set(found) == {join.ref}
+    assert "kaspr-delta rebuild join/orders-products-join" in found[join.ref]
+    # Agents have no state that a definition makes.
+    (statement,) = asked
+    assert f" FROM `main`.`shop`.`{join.log}` WHERE " in statement
