@@ -43,10 +43,11 @@ from kaspr_delta.settings import warehouse_location
 from kaspr_delta.spec.durations import interval
 from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.spec.loader import load_path
-from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC
+from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, Layout
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse, lock_in_time
 from kaspr_delta.storage.opening import folder_tables
+from kaspr_delta.storage.settled import Settled
 from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
 
@@ -130,7 +131,7 @@ class Application:
             update = partial(updated, new=new, root=Path(origin) if origin else Path(path).absolute())
             _, documents = Registry(tables).change(update)
         opened = cls(tables.spark, tables.tables, only_plan(loaded(documents), name))
-        opened._look()
+        opened._look(listed=True)
         return opened
 
     # -- data ---------------------------------------------------------------------------------------------------------
@@ -280,8 +281,12 @@ class Application:
 
         Those that need a rebuild are left out: they have an event of their own.
         """
+        if not self.plan.waiting and self._settled.nothing_waits:
+            return {}
         refs = {(kind_called(ref.kind), ref.name): ref for ref, _ in self.plan.waiting if ref not in self._stale}
+        self._settled.note_waiting(nothing=False)
         since = self._registry.waiting({id_: in_words(dict(self.plan.waiting)[ref]) for id_, ref in refs.items()})
+        self._settled.note_waiting(nothing=not self.plan.waiting)
         return {str(refs[id_]): at for id_, at in since.items()}
 
     def rebuild(self, resource: str, *, patience: float = 0) -> RunReport:
@@ -337,6 +342,7 @@ class Application:
                         raise AlreadyRunningError(f"{ref} is deleted, and still runs in another process: its data stay")
                 # Before the registry forgets it, if possible: after an interruption here it can be deleted again.
                 remove_data(self.spark, self.delta, self.declared, ref)
+                self._settled.forget()
             self._registry.change(lambda before: [document for document in before if document.id != (full, name)])
         self._reload()
 
@@ -356,6 +362,10 @@ class Application:
         return Registry(SessionSystemTables(self.spark, self.delta), self.plan.application)
 
     @property
+    def _settled(self) -> Settled:
+        return Settled(self.delta.namespace.checkpoints)
+
+    @property
     def _typed(self) -> TypedTables:
         return TypedTables(self.spark, self.delta)
 
@@ -372,15 +382,26 @@ class Application:
             self._stale = {}
             self._look()
 
-    def _look(self) -> None:
+    def _look(self, *, listed: bool = False) -> None:
+        """Make the plan of what can run. ``listed``: the tables of the schema were just listed."""
         known = self._known_now()
-        if known != self._looked:
+        if known == self._looked:
+            return
+        if not listed:
             self.delta.create_schema(self.spark)  # lists its tables: another process may have dropped some
-            # Also registers existing tables: ``follow`` reads their columns.
-            plan = self._typed.follow(without_waiting(known, create_tables(self.spark, self.delta, known)))
-            plan = declare_storage(self.spark, self.delta, plan)
-            self.plan = without_waiting(plan, create_views(self.spark, self.delta, plan))
-            self._looked = known
+        layouts = self._settled.layouts()
+
+        def has(table: str, layout: Layout) -> bool:
+            return layouts.get(table) == layout.fingerprint and not self.delta.was_created(table)
+
+        # Also registers existing tables: ``follow`` reads their columns.
+        waiting = create_tables(self.spark, self.delta, known, has)
+        plan = replace(self._typed, has=has).follow(without_waiting(known, waiting))
+        plan, got = declare_storage(self.spark, self.delta, plan, has)
+        if got != layouts:
+            self._settled.write(got)
+        self.plan = without_waiting(plan, create_views(self.spark, self.delta, plan))
+        self._looked = known
 
     def _known_now(self) -> Plan:
         stale = {ref: one.reason for ref, one in self._stale.items()}
@@ -420,11 +441,16 @@ class Application:
         return self.delta.newest(self.spark, one.log).version != one.version
 
     def _tell(self, runner: Runner) -> None:
-        """Append an event for each resource that needs a rebuild, that was compared, or that was rebuilt."""
+        """Append an event for each resource that needs a rebuild, that was compared, or that was rebuilt.
+
+        After a failure the next run asks the catalog about all tables.
+        """
         for ref, comparison in runner.compared.items():
             self._registry.note(kind_called(ref.kind), ref.name, COMPARED, comparison)
         for ref, reason in runner.rebuilds.items():
             self._registry.warn(kind_called(ref.kind), ref.name, REBUILD_REQUIRED, reason)
+        if runner.failed:  # the next run looks at the tables themselves
+            self._settled.forget()
         for ref, reason in runner.rebuilt.items():
             self._registry.note(kind_called(ref.kind), ref.name, REBUILT, f"{reason}: made anew, as onChange says")
 

@@ -89,7 +89,7 @@ def test_tables_get_what_is_declared_and_nothing_is_asked_while_it_stays(
     assert (orders.comment, orders.has("a.b", "2")) == ("Ours", True)
     assert clustering(changed, "orders") == ["timestamp"]
     version = changed.delta.newest(spark, "orders").version
-    (tmp_path / "volume" / "_declared.json").unlink(missing_ok=True)
+    (tmp_path / "volume" / "_layouts.json").unlink(missing_ok=True)
     app_with(**quiet, of_orders="Ours", by="timestamp", value="2")
     assert changed.delta.newest(spark, "orders").version <= version + 1  # Delta commits the same clustering again
 

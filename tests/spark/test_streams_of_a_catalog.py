@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from kaspr_delta.storage.tables import Tables
 from tests.manifests import opened
 from tests.spark import shapes
 from tests.spark.dying import watched_writes
+from tests.spark.statements import noted_statements
 from tests.unity_catalog import EXTERNAL
 
 # An application whose agents share a table.
@@ -54,6 +56,7 @@ KasprAgent/add-%s:
                 totals["all"] += pair["right"]["price"]
 """
 CHANNEL = "channel__priced"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "cost-of-a-batch.md"
 
 
 @pytest.fixture
@@ -77,6 +80,12 @@ def shop(spark: SparkSession, catalog: str, tmp_path: Path) -> Callable[[], Appl
     return lambda: opened(spark, tmp_path, "shop", SHOP + ADD % "first" + ADD % "second", catalog)
 
 
+def documented_statements() -> int:
+    """The number of statements of a run of a join with nothing new."""
+    (number,) = re.findall(r"\*\*(\d+) statements\*\*", DOCUMENT.read_text())
+    return int(number)
+
+
 def produce(app: Application, topic: str, **values: Any) -> None:
     app.topic(topic).produce([{"key": key, "value": value} for key, value in values.items()])
 
@@ -86,9 +95,12 @@ def prices(app: Application) -> dict[str, int]:
 
 
 def test_a_run_reads_only_tables_with_new_commits_from_there_on_and_agents_that_share_a_table_lose_no_count(
-    shop: Callable[[], Application], spark: SparkSession, catalog: str, streamed: dict[str, int]
+    shop: Callable[[], Application], spark: SparkSession, catalog: str, streamed: dict[str, int], tmp_path: Path
 ) -> None:
-    """The files of a commit may be gone when the next commit comes a long time later."""
+    """The files of a commit may be gone when the next commit comes a long time later.
+
+    A run of the join that finds nothing new makes as many statements as the documentation says, and takes no lease.
+    """
     app = shop()
     app.table("products").put({"P1": {"price": 1}, "P2": {"price": 2}})
     app.table("orders").put({f"O{number}": {"product": f"P{1 + number % 2}"} for number in range(8)})
@@ -96,11 +108,19 @@ def test_a_run_reads_only_tables_with_new_commits_from_there_on_and_agents_that_
     assert prices(app) == {f"O{number}": 1 + number % 2 for number in range(8)}
     assert app.table("totals").to_dict() == {"all": 2 * 12}
     next_versions = {table: app.delta.newest(spark, table).version + 1 for table in ("products", CHANNEL)}
-    again = Application.open(warehouse=catalog, spark=spark)  # its manifests are in the catalog
-    assert again.plan.application == "shop"
+    assert app.waiting_since() == {}
     streamed.clear()
-    assert not again.run().resources
+    with noted_statements() as asked:
+        again = Application.open(warehouse=catalog, spark=spark)  # its manifests are in the catalog
+        assert again.plan.application == "shop"
+        assert not again.run(only=["join/priced"]).resources
+        assert again.waiting_since() == {}
+    assert len(asked) == documented_statements(), "\n".join(asked)
+    with noted_statements() as asked:
+        assert not again.run().resources
+    assert len(asked) == 1 + 3 + 4, "\n".join(asked)  # progress; logs; the sources of the join and of two agents
     assert streamed == {}
+    assert not [*(tmp_path / "volume" / "_locks").iterdir()]
     again.table("products").put({"P1": {"price": 3}})
     again.run()
     assert streamed == next_versions

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kaspr_delta.engine.agent.agent import Agent
 from kaspr_delta.engine.agent.pipeline import Task
@@ -43,7 +43,6 @@ from kaspr_delta.plan.names import differences_table, value_view
 from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage import layout as layouts
-from kaspr_delta.storage.declared import Declared
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import Tables
 
@@ -142,8 +141,12 @@ def create_system_tables(spark: SparkSession, delta: Tables) -> None:
     side_by_side([partial(delta.create, spark, table, layout) for table, layout in layouts.SYSTEM.items()])
 
 
-def create_tables(spark: SparkSession, delta: Tables, plan: Plan) -> dict[ResourceRef, str]:
-    """Create or register the tables of the application, and set their current retention.
+Settles: TypeAlias = Callable[[str, layouts.Layout], bool]
+"""Whether a table has got this layout: then the catalog is not asked about it."""
+
+
+def create_tables(spark: SparkSession, delta: Tables, plan: Plan, has: Settles) -> dict[ResourceRef, str]:
+    """Create or register the tables of the application, and set the current retention of those that have it not yet.
 
     Returns the resources whose tables cannot be used, with the reasons.
     """
@@ -156,36 +159,32 @@ def create_tables(spark: SparkSession, delta: Tables, plan: Plan) -> dict[Resour
     tables = tuple(tables_of(plan))
     side_by_side([partial(create, *one) for one in tables])
     for ref, table, layout in tables:
-        if layout.retention and ref not in waiting:
+        if layout.retention and ref not in waiting and not has(table, layout):
             with made_to_wait(waiting, ref):
                 delta.set_properties(spark, table, layout.retention)
     return waiting
 
 
-def declare_storage(spark: SparkSession, delta: Tables, plan: Plan) -> Plan:
+def declare_storage(spark: SparkSession, delta: Tables, plan: Plan, has: Settles) -> tuple[Plan, dict[str, str]]:
     """Give the tables of a plan what manifests declare for them. The plan says what the catalog refused.
 
-    Nothing is asked of a catalog about a table that has got its declaration before. One with a refused part is tried
-    again each time. A part that is no longer declared stays.
+    A table with a refused part is tried again each time. A part that is no longer declared stays. Returns also the
+    fingerprints of the layouts, by table, of tables without a refused part: they have got everything.
     """
-    declared = [one for one in tables_of(plan) if one[-1].storage.fingerprint]
-    if not declared:
-        return plan
     notices: list[str] = []
-    record = Declared(delta.namespace.checkpoints)
-    before = record.read()
-    after = dict(before)
-    for ref, table, layout in declared:
-        wanted = layout.storage.fingerprint
-        if before.get(table) != wanted or delta.was_created(table):
+    got: dict[str, str] = {}
+    for ref, table, layout in tables_of(plan):
+        if layout.storage.fingerprint and not has(table, layout):
             errors: dict[ResourceRef, str] = {}
             with made_to_wait(errors, ref):  # it runs all the same
-                notices += (refused := delta.declare(spark, table, layout))
-                after[table] = "" if refused else wanted
+                errors_of_catalog = delta.declare(spark, table, layout)
+                notices += errors_of_catalog
+                if not errors_of_catalog:
+                    got[table] = layout.fingerprint
             notices += (f"the storage of {ref} could not be declared: {error}" for error in errors.values())
-    if after != before:
-        record.write(after)
-    return replace(plan, notices=(*plan.notices, *notices))
+        else:
+            got[table] = layout.fingerprint
+    return replace(plan, notices=(*plan.notices, *notices)), got
 
 
 def create_views(spark: SparkSession, delta: Tables, plan: Plan) -> dict[ResourceRef, str]:

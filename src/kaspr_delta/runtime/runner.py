@@ -32,6 +32,7 @@ from kaspr_delta.runtime.run_events import (
     CaughtUp,
     Listener,
     Migrated,
+    Started,
     StateRebuilt,
     Waits,
     ignore_event,
@@ -100,6 +101,12 @@ class Runner:
         """
         self._stop = stop or self._stop
         stages, tasks = self._stages(only), [task.ref for task in self.plan.tasks if task.ref in only]
+        if not tasks and self._has_nothing_to_do(stages):
+            for ref in _refs(stages):
+                self.listener(Started(ref))
+                self.listener(CaughtUp(ref))
+            self._failures.tell()
+            return RunReport({})
         with self._recovered([*_refs(stages), *tasks]) as folded:
             stages = self._stages(only)
             for ref in tasks:
@@ -287,6 +294,28 @@ class Runner:
             self.listener(CaughtUp(ref))
         return rows
 
+    def _has_nothing_to_do(self, stages: Sequence[Stage]) -> bool:
+        """Whether no resource has anything to do. Asked before the locks where these are leases, which take seconds.
+
+        It only reads, so it needs no lock: if another run works meanwhile, this one sees its unfolded batches or the
+        commits that it has not read yet, and asks for the locks; or all is done, and what comes later is for later
+        runs.
+        """
+        if self.delta.namespace.locks_bind_other_processes:
+            return False
+        try:
+            runs = {ref: run_of(self.delta, self.plan, ref) for ref in _refs(stages)}
+            if any(run.resource.timed for run in runs.values()):
+                return False
+            self._remove_old()  # before the look: the readers of a table see its deletions in this run
+            folded = folded_batches(self.delta, self.spark)
+            return all(
+                all(side_by_side([partial(runs[ref].has_nothing_to_do, self.spark, folded) for ref in stage.resources]))
+                for stage in stages
+            )
+        except Exception:  # noqa: BLE001  under the locks it is raised again, and the resource is named
+            return False
+
     def _sends_anywhere(self, stages: Iterable[Stage]) -> bool:
         agents = [self.plan.agent(ref.name) for ref in _refs(stages) if ref.kind == "agent"]
         return any(agent is not None and names_topics(agent) for agent in agents)
@@ -316,7 +345,9 @@ class Runner:
                     self._runs[ref] = self._run_of(ref)
             folded = folded_batches(self.delta, self.spark)
             work: list[Callable[[], None]] = [partial(self._recover, ref, folded) for ref in self._runs]
-            work += [partial(forget_old, self.delta, self.spark), self._remove_old]
+            work.append(partial(forget_old, self.delta, self.spark))
+            if not self._cleaned_at:
+                work.append(self._remove_old)
             side_by_side(work)
             self.plan = without_waiting(self.plan, self.rebuilds)
             for ref, reason in self.plan.waiting:

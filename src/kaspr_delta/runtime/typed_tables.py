@@ -16,7 +16,7 @@ from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.plan.definition.typed_tables import changed_columns
 from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.runtime.failures import made_to_wait
-from kaspr_delta.runtime.resources import tables_kept_by
+from kaspr_delta.runtime.resources import Settles, tables_kept_by
 from kaspr_delta.spec.ddl import Column, Type, columns_of, quoted
 from kaspr_delta.storage.layout import PAIR, WRITTEN_AT
 from kaspr_delta.storage.opening import folder_tables
@@ -28,11 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TypedTables:
-    """Reads the typed tables of an application, and adds new columns to them if it ``adds``."""
+    """Reads the typed tables of an application, and adds new columns to them if it ``adds``.
+
+    It does not look at a table that ``has`` got its layout.
+    """
 
     spark: SparkSession
     delta: Tables
     adds: bool = True
+    has: Settles = lambda _table, _layout: False
 
     def known(self, plan: Plan) -> Plan:
         """The plan with the columns of tables that others write, without the resources that have to wait."""
@@ -51,7 +55,8 @@ class TypedTables:
         joins = []
         for join in plan.joins:
             with made_to_wait(waiting, join.ref):
-                if isinstance(join, TableTableJoinPlan):
+                # Rows without types are stored as text.
+                if isinstance(join, TableTableJoinPlan) and any(side.has_types for side in plan.sides_of(join)):
                     join = replace(join, stored=self.stored_types(join))  # noqa: PLW2901
             joins.append(join)
         return without_waiting(replace(plan, joins=tuple(joins), notices=tuple(notices)), waiting)
@@ -112,7 +117,7 @@ class TypedTables:
         if not isinstance(resource, TablePlan) and not resource.select and not any(plan.column_types(resource)):
             only = resource.result
         for name, layout in tables_kept_by(plan, resource.ref):
-            if name == (only or name) and self.delta.exists(self.spark, name):
+            if name == (only or name) and not self.has(name, layout) and self.delta.exists(self.spark, name):
                 yield name, columns_of(layout.columns)
 
     def _widen(self, table: str, wanted: tuple[Column, ...]) -> tuple[list[str], list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -112,6 +113,11 @@ class Layout:
         """The same for a table of a catalog: an append-only one has row tracking there."""
         tracking = {ROW_TRACKING: "true", TRACKED: "true"}
         return self.properties | (tracking if self.only_appended else {})
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that differs between layouts."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
 
     @property
     def retention(self) -> dict[str, str]:

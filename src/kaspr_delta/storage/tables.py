@@ -10,6 +10,7 @@ Each method takes the session it works on: inside ``foreachBatch`` that must be 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -55,6 +56,11 @@ class Commit:
 
     version: int
     at: datetime
+
+    @property
+    def time(self) -> str:
+        """The time in UTC, as text."""
+        return self.at.astimezone(timezone.utc).isoformat()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +201,18 @@ class Tables:
 
     def _existing_in(self, spark: SparkSession, schema: str) -> set[str]:
         """The tables and views of a schema, which is created unless it exists."""
-        exists = spark.catalog.databaseExists(schema)
+        found: set[str] | None = None
+        if self.namespace.on_databricks:  # there it exists, but for the first run
+            with contextlib.suppress(
+                Exception
+            ):  # it is missing, or the answer broke off: each catalog has its own error
+                found = _listed_in(spark, schema)
+        exists = found is not None or spark.catalog.databaseExists(schema)
         for statement in self.namespace.creation(schema, exists=exists):
             spark.sql(statement)
-        if not exists:
-            return set()
-        # One listing: a statement for each table and view takes ten times as long.
-        found = asked_again(lambda: spark.sql(f"SHOW TABLES IN {schema}").collect())
-        return {row["tableName"] for row in found if not row["isTemporary"]}
+        if found is None:
+            found = asked_again(lambda: _listed_in(spark, schema)) if exists else set()
+        return found
 
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
         """Create the table, or register one that exists in its folder already."""
@@ -539,6 +549,11 @@ class Tables:
 
     def _retried(self, statement: Callable[[], Result]) -> Result:
         return retried(statement, self.statistics)
+
+
+def _listed_in(spark: SparkSession, schema: str) -> set[str]:
+    """The tables and views of a schema. One listing: a statement for each of them takes ten times as long."""
+    return {row["tableName"] for row in spark.sql(f"SHOW TABLES IN {schema}").collect() if not row["isTemporary"]}
 
 
 def _in_spark(spark: SparkSession, rows: Frame) -> DataFrame:

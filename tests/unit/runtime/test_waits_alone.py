@@ -18,6 +18,7 @@ from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.layout import CHANGE_FEED
+from kaspr_delta.storage.namespace import UnityNamespace
 from kaspr_delta.storage.spark.description import Description
 from tests.manifests import manifests
 
@@ -77,6 +78,7 @@ class Breaking:
     operation: str = ""
     victim: str = ""
     called: list[str] = field(default_factory=list)
+    namespace: UnityNamespace = field(default_factory=lambda: UnityNamespace("main", "shop", "/nowhere"))
 
     def __getattr__(self, operation: str) -> Any:
         def call(_: Any, name: str = "", *__: Any) -> Any:

@@ -71,3 +71,42 @@ def test_where_policies_cannot_be_seen_there_are_none(tables: Tables, tmp_path: 
     in_folder = Tables(Warehouse(str(tmp_path)).namespace("shop"))
     assert in_folder.policies(session, "c.s.t") == ()  # type: ignore[arg-type]
     assert tables.policies(session, "s3://bucket/t") == ()  # type: ignore[arg-type]
+
+
+class Schemas:
+    """A session whose catalog may have the schema, and whose first answers may break off."""
+
+    def __init__(self, *, exists: bool, broken: int = 0) -> None:
+        self.exists, self.broken, self.asked = exists, broken, list[str]()
+        self.catalog = self
+
+    def databaseExists(self, _: str) -> bool:  # noqa: N802  Spark's name
+        self.asked.append("exists")
+        return self.exists
+
+    def sql(self, statement: str) -> Any:
+        self.asked.append(" ".join(statement.split()[:2]))
+        if statement.startswith("SHOW") and (not self.exists or self.broken):
+            self.broken -= 1
+            msg = "closed"
+            raise RuntimeError(msg)
+        return self
+
+    def collect(self) -> list[dict[str, Any]]:
+        return [{"tableName": "orders", "isTemporary": False}]
+
+
+@pytest.mark.parametrize(
+    ("session", "asked"),
+    [
+        (Schemas(exists=True), ["SHOW TABLES"]),
+        (Schemas(exists=True, broken=2), ["SHOW TABLES", "exists", "SHOW TABLES", "SHOW TABLES"]),
+        (Schemas(exists=False), ["SHOW TABLES", "exists", "CREATE SCHEMA", "CREATE VOLUME"]),
+    ],
+    ids=["there", "broken off", "missing"],
+)
+def test_tables_of_a_schema_are_listed_by_one_statement_if_it_is_there(
+    tables: Tables, session: Any, asked: list[str]
+) -> None:
+    tables.create_schema(session)
+    assert session.asked == asked

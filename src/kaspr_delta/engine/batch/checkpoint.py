@@ -6,7 +6,7 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -66,12 +66,15 @@ class Start:
     """The start of a stream: the definition of the state, and by source the position from which the stream reads.
 
     ``tables`` has the ids of the sources' Delta tables if each stream has a Spark checkpoint of its own, else nothing.
+    ``times`` has the times of the commits at these positions, as far as they are known: a table whose newest commit has
+    the same version and the same time is the same table, and has nothing new.
     """
 
     definition: Mapping[str, str]
     positions: Mapping[str, int]
     format: int = STATE_FORMAT
     tables: Mapping[str, str] = field(default_factory=dict)
+    times: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -81,7 +84,12 @@ class Start:
         """Read the JSON text of the log. Fields of later formats are ignored."""
         fields = json.loads(text)
         known = (fields.get("definition", {}), fields.get("positions", {}), fields.get("format", 0))
-        return cls(*known, fields.get("tables", {}))
+        return cls(*known, fields.get("tables", {}), fields.get("times", {}))
+
+    def at(self, positions: Mapping[str, int]) -> Start:
+        """The same start at other positions: the times of commits hold for the positions that stay."""
+        times = {name: time for name, time in self.times.items() if positions[name] == self.positions[name]}
+        return replace(self, positions=positions, times=times)
 
 
 def checkpoints_of(delta: Tables, ref: ResourceRef) -> Path:

@@ -100,9 +100,13 @@ class Folding:
         """Forget waiting batches, which the log has, and fold the state up to ``folded`` (see ``folded_batches``)."""
         self.pending_batches.clear()
         self.deferred.clear()
-        ref = str(self.resource.ref)
-        self._folded, self._state_folded = (_newest(folded.get(name, {})) for name in (ref, state_ref(ref)))
+        self._note(folded)
         self._fold_state(spark)
+
+    def state_lags(self, folded: Mapping[str, Mapping[str, int]]) -> bool:
+        """Whether the state is folded less far than the batches, by progress alone."""
+        self._note(folded)
+        return self._state_upto is not None
 
     def fold_or_wait(self, spark: SparkSession, committed: Committed, *, may_wait: bool) -> list[BatchReport]:
         """Fold a batch, or let it wait for others."""
@@ -191,8 +195,8 @@ class Folding:
 
         If states are ``deferred``, they are all that is missing. After a start there are none, and the log is read.
         """
-        upto, recorded = self._folded, self._state_folded
-        if upto is None or recorded is None or recorded >= upto:
+        upto, recorded = self._state_upto, self._state_folded
+        if upto is None or recorded is None:
             return
         began = time.monotonic()
         after = recorded if recorded.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before
@@ -203,6 +207,16 @@ class Folding:
         counts = json.dumps(cost_of(self.resource.state_folds(rows, several=not self.deferred)))
         self.deferred.clear()
         self._record_state(spark, upto, replace(_NOTHING, seconds=time.monotonic() - began, counts=counts))
+
+    @property
+    def _state_upto(self) -> BatchId | None:
+        """The batch up to which the state has to be folded; None if it does not lag."""
+        lags = self._folded is not None and self._state_folded is not None and self._state_folded < self._folded
+        return self._folded if lags else None
+
+    def _note(self, folded: Mapping[str, Mapping[str, int]]) -> None:
+        ref = str(self.resource.ref)
+        self._folded, self._state_folded = (_newest(folded.get(name, {})) for name in (ref, state_ref(ref)))
 
     def _record_state(self, spark: SparkSession, upto: BatchId, report: BatchReport = _NOTHING) -> None:
         record_progress(self.delta, spark, state_ref(str(self.resource.ref)), upto, report)

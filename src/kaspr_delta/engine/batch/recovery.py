@@ -76,7 +76,7 @@ class Recovery:
         log = self.runner.log
         reached = self.runner.resource.reached(log.end.metadata.state)
         positions = {source: max(at, reached.get(source, at)) for source, at in start.positions.items()}
-        log.begin_stream(spark, replace(start, positions=positions))
+        log.begin_stream(spark, start.at(positions))
 
     def rebuild(self, spark: SparkSession) -> None:
         """Make the state anew from the current tables. Differences are emitted, in one commit."""
@@ -161,7 +161,8 @@ class Recovery:
     ) -> None:
         """Commit and fold the first batch of a new checkpoint, which continues at ``positions``."""
         runner = self.runner
-        start = Start(runner.resource.definition, positions, tables=table_ids(runner, spark))
+        tables, times = table_ids(runner, spark), commit_times(runner, spark, positions)
+        start = Start(runner.resource.definition, positions, tables=tables, times=times)
         timing.done("decide")
         folds = again or decision.effects.max_rows != 0
         metadata = BatchMetadata(-1, decision.rows_in, decision.counts, decision.state, folds=folds)
@@ -182,6 +183,17 @@ def table_ids(runner: BatchRunner, spark: SparkSession) -> Mapping[str, str]:
     if any(source.table is None for source in sources.values()):  # only the stream knows how far it has read
         return {}
     return {name: str(runner.delta.table_id(spark, str(source.table))) for name, source in sources.items()}
+
+
+def commit_times(runner: BatchRunner, spark: SparkSession, positions: Mapping[str, int]) -> Mapping[str, str]:
+    """By source, the time of the commit at its position, if that is the newest one; empty if streams are continued."""
+    resource, times = runner.resource, dict[str, str]()
+    if not runner.delta.namespace.streams_go_on:
+        for name, source in resource.sources(spark).items():
+            newest = None if source.table is None else runner.delta.newest(spark, source.table)
+            if newest is not None and source.upto(newest.version) == positions.get(name):
+                times[name] = newest.time
+    return times
 
 
 def cannot_go_on(resource: Resource[Any], reason: str) -> KasprError:

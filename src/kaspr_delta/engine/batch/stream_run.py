@@ -12,12 +12,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kaspr_delta.engine.batch.batch import BatchRunner
-from kaspr_delta.engine.batch.checkpoint import BatchId, Start, checkpoints_of
+from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, BatchId, Start, checkpoints_of
 from kaspr_delta.engine.batch.decision import SourceTable
 from kaspr_delta.engine.batch.progress import folded_batches
 from kaspr_delta.engine.batch.recovery import Recovery, cannot_go_on, table_ids
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.rows.planning import runs_here
+from kaspr_delta.plan.definition.state_definitions import rebuild_needed
 from kaspr_delta.storage.gone import TABLE_REPLACED
 from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
 
@@ -28,8 +29,9 @@ class ResourceRun:
 
     runner: BatchRunner
     recovery: Recovery
-    # By source, the version of its table at the start of the current stream.
+    # By source, the version of its table at the start of the current stream, and the times of these commits.
     _versions_at_start: Mapping[str, int] = field(default_factory=dict, init=False)
+    _times_at_start: Mapping[str, str] = field(default_factory=dict, init=False)
     # Of the stream that ended last: its first batch, and the versions at its start.
     _last_stream: tuple[BatchId, Mapping[str, int]] | None = field(default=None, init=False)
 
@@ -53,10 +55,7 @@ class ResourceRun:
         if runner.shipped:
             with runner.lock:
                 runner.read_log_end(spark)
-        self._versions_at_start = {
-            name: 0 if source.table is None else runner.delta.newest(spark, source.table).version
-            for name, source in self._sources(spark).items()
-        }
+        self._note_versions(spark)
         if not self._versions_at_start or (every is None and self._has_read_all(spark)):
             return None
         unread = self._unread(spark)
@@ -71,6 +70,32 @@ class ResourceRun:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{every} milliseconds").start()
 
+    def has_nothing_to_do(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> bool:
+        """Whether a run would write nothing for the resource. Reads only, so that it takes no lock.
+
+        ``folded`` was read before (see ``folded_batches``): a batch that another process commits meanwhile counts as
+        unfolded. False for resources that can have work without a new commit, and before the first run.
+        """
+        runner, resource = self.runner, self.resource
+        if resource.timed or runner.log.read_end(spark, folded.get(str(resource.ref), {})):
+            return False
+        start = runner.log.end.start
+        if start is None or not start.tables or start.format != STATE_FORMAT or runner.folding.state_lags(folded):
+            return False
+        if rebuild_needed(resource.ref, start.definition, resource.definition) or self.recovery.sources_changed(spark):
+            return False
+        self._note_versions(spark)
+        return self._has_read_all(spark)
+
+    def _note_versions(self, spark: SparkSession) -> None:
+        delta = self.runner.delta
+        newest = {
+            name: None if source.table is None else delta.newest(spark, source.table)
+            for name, source in self._sources(spark).items()
+        }
+        self._versions_at_start = {name: 0 if one is None else one.version for name, one in newest.items()}
+        self._times_at_start = {name: one.time for name, one in newest.items() if one is not None}
+
     def finish(self, spark: SparkSession) -> None:
         """End a stream that has processed everything that was present at its start."""
         runner = self.runner
@@ -78,7 +103,7 @@ class ResourceRun:
         if self._start.tables:
             with runner.lock:
                 runner.read_log_end(spark)
-                self._continue(spark, self._newest(spark))
+                self._continue(spark, replace(self._start, positions=self._newest(spark), times=self._times_at_start))
         self._last_stream = runner.log.end.start_batch, self._versions_at_start
 
     @property
@@ -109,6 +134,8 @@ class ResourceRun:
         if self._last_stream is not None and self._last_stream[0] == self.runner.log.end.start_batch:
             return self._versions_at_start == self._last_stream[1]
         if start.tables:
+            if start.positions == self._newest(spark) and start.times == self._times_at_start:
+                return True
             return not self._news(spark) and start.tables == table_ids(self.runner, spark)
         sources = sorted(self._sources(spark).items())
         tables = [(source.table, self._versions_at_start[name]) for name, source in sources if source.table is not None]
@@ -144,11 +171,11 @@ class ResourceRun:
             raise cannot_go_on(runner.resource, TABLE_REPLACED)
         if self._checkpoint.exists():
             with runner.lock:
-                self._continue(spark, start.positions)
+                self._continue(spark, start)
         return replace(self._start, positions=self._news(spark))
 
-    def _continue(self, spark: SparkSession, positions: Mapping[str, int]) -> None:
-        """Begin a new stream at these positions, or where batches have read more: commits that came as it started."""
+    def _continue(self, spark: SparkSession, start: Start) -> None:
+        """Begin a new stream at a start, or where batches have read more: commits that came as it started."""
         before = self._checkpoint
-        self.recovery.begin_stream(spark, replace(self._start, positions=positions))
+        self.recovery.begin_stream(spark, start)
         shutil.rmtree(before, ignore_errors=True)  # not needed any more: a kill before this line leaves only garbage

@@ -1,0 +1,133 @@
+"""Whether a resource has nothing to do, found by reading only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kaspr_delta.engine.batch.batch import BatchRunner
+from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.engine.batch.decision import SourceTable
+from kaspr_delta.engine.batch.log import BatchMetadata
+from kaspr_delta.engine.batch.recovery import Recovery
+from kaspr_delta.engine.batch.stream_run import ResourceRun
+from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.storage.tables import Commit
+
+NO_SPARK: Any = None
+NOON = datetime(2026, 11, 28, 12, tzinfo=timezone.utc)
+SECOND = timedelta(seconds=1)
+READ = Start(
+    {"type": "inner"},
+    {"left": 3, "right": 5},
+    tables={"left": "id of orders", "right": "id of products"},
+    times={"left": Commit(3, NOON).time, "right": Commit(5, NOON).time},
+)
+
+
+@dataclass
+class Catalog:
+    """Tables of a catalog, and a log whose last batches are these, each with its number and perhaps a start."""
+
+    batches: dict[int, Start | None] = field(default_factory=lambda: {7: READ})
+    newest_of: dict[str, Commit] = field(
+        default_factory=lambda: {"orders": Commit(3, NOON), "products": Commit(5, NOON)}
+    )
+    ids: dict[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    namespace = SimpleNamespace(streams_go_on=False)
+
+    def query(self, _: Any, table: str, *__: Any) -> list[dict[str, Any]]:
+        self.asked.append(table)
+        return [
+            {
+                "checkpoint": "c1",
+                "batch": number,
+                "memo": BatchMetadata().to_json(),
+                "start": None if start is None else start.to_json(),
+            }
+            for number, start in self.batches.items()
+        ]
+
+    def newest(self, _: Any, table: str) -> Commit:
+        self.asked.append(f"version of {table}")
+        return self.newest_of[table]
+
+    def table_id(self, _: Any, table: str) -> str:
+        self.asked.append(f"id of {table}")
+        return self.ids.get(table, f"id of {table}")
+
+
+@dataclass
+class Join:
+    """A join of orders and products."""
+
+    definition: dict[str, str] = field(default_factory=lambda: {"type": "inner"})
+    timed: bool = False
+    ref = ResourceRef("join", "priced")
+    log_table = "log"
+    table_group = "join/priced"
+
+    def sources(self, _: Any) -> dict[str, SourceTable]:
+        return {"left": SourceTable("orders"), "right": SourceTable("products")}
+
+
+def idle(catalog: Catalog, join: Join | None = None, state: int | None = None) -> bool:
+    tables: Any = catalog
+    resource: Any = join or Join()
+    runner = BatchRunner(tables, resource)
+    progress = {"join/priced": {"c1": 7}, **({"join/priced state": {"c1": state}} if state else {})}
+    return ResourceRun(runner, Recovery(runner)).has_nothing_to_do(NO_SPARK, progress)
+
+
+def test_a_log_and_a_version_of_each_source_are_all_that_is_read() -> None:
+    assert idle(catalog := Catalog())
+    assert catalog.asked == ["log", "version of orders", "version of products"]
+
+
+@pytest.mark.parametrize("change", [Commit(4, NOON + SECOND), Commit(2, NOON - SECOND)])
+def test_another_version_is_news(change: Commit) -> None:
+    """Also a smaller one: then the table was replaced by another one of its name."""
+    catalog = Catalog(ids={} if change.version == 4 else {"orders": "another"})
+    catalog.newest_of["orders"] = change
+    assert not idle(catalog)
+
+
+def test_a_replaced_table_is_found_although_it_has_the_same_version() -> None:
+    """As where a pipeline drops a table and creates it anew every night."""
+    catalog = Catalog(ids={"products": "another"})
+    catalog.newest_of["products"] = Commit(5, NOON + SECOND)
+    assert not idle(catalog)
+
+
+def test_without_the_times_of_commits_the_ids_of_tables_are_compared() -> None:
+    older = Catalog({7: replace(READ, times={})})
+    assert idle(older)
+    assert older.asked[-2:] == ["id of orders", "id of products"]
+    assert not idle(Catalog({7: replace(READ, times={})}, ids={"orders": "another"}))
+
+
+@pytest.mark.parametrize(
+    ("catalog", "join", "state"),
+    [
+        (Catalog({}), Join(), 7),
+        (Catalog({7: READ, 8: None}), Join(), 7),
+        (Catalog({7: replace(READ, format=1)}), Join(), 7),
+        (Catalog({7: replace(READ, positions={"left": 3}, times={})}), Join(), 7),
+        (Catalog(), Join({"type": "left"}), 7),
+        (Catalog(), Join(timed=True), 7),
+        (Catalog(), Join(), 6),
+    ],
+    ids=["first run", "unfolded batch", "older format", "other sources", "other definition", "clock", "deferred state"],
+)
+def test_other_work_is_found_without_a_look_at_the_sources(catalog: Catalog, join: Join, state: int) -> None:
+    assert not idle(catalog, join, state)
+    assert not [asked for asked in catalog.asked if asked.startswith("version")]
+
+
+def test_the_time_of_a_commit_holds_while_the_position_stays() -> None:
+    assert READ.at({"left": 4, "right": 5}).times == {"right": READ.times["right"]}

@@ -1,0 +1,87 @@
+"""A run that ends in a catalog, where another run holds the leases of all resources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kaspr_delta.errors import AlreadyRunningError
+from kaspr_delta.plan.builder.build import build_plans
+from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.runtime import runner as module
+from kaspr_delta.runtime.run_events import CaughtUp, RunEvent, Started
+from kaspr_delta.runtime.runner import Runner
+from kaspr_delta.spec.loader import load_text
+from kaspr_delta.storage.namespace import UnityNamespace
+from tests.manifests import manifests
+
+MANIFESTS = """
+KasprTable/orders: {}
+KasprTable/products: {}
+KasprJoin/priced: {leftTable: orders, rightTable: products, column: product}
+KasprJoin/same: {leftTable: priced, rightTable: products, on: key}
+"""
+((PLAN,), _) = build_plans(load_text(manifests("shop", MANIFESTS), "m.yaml"))
+PRICED, SAME = ResourceRef("join", "priced"), ResourceRef("join", "same")
+
+
+@dataclass
+class Taken:
+    """Tables of a catalog, the leases of whose resources another run holds."""
+
+    asked: list[str] = field(default_factory=list)
+    namespace: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        def refused(resource: str) -> Any:
+            raise AlreadyRunningError(resource)
+
+        binds = UnityNamespace.locks_bind_other_processes
+        self.namespace = SimpleNamespace(locks_bind_other_processes=binds, disk=None, resource_lock=refused)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[RunEvent]]:
+    """A function that runs both joins, given whether each has something to do. Returns the events of the run."""
+
+    def run(*, timed: bool = False, **busy: bool | Exception) -> list[RunEvent]:
+        def has_nothing_to_do(ref: ResourceRef) -> bool:
+            found = busy.get(ref.name, False)
+            if isinstance(found, Exception):
+                raise found
+            return not found
+
+        def run_of(_delta: Any, _plan: Any, ref: ResourceRef) -> Any:
+            return SimpleNamespace(
+                resource=SimpleNamespace(timed=timed), has_nothing_to_do=lambda *_: has_nothing_to_do(ref)
+            )
+
+        monkeypatch.setattr(module, "run_of", run_of)
+        monkeypatch.setattr(module, "folded_batches", lambda *_: {})
+        events: list[RunEvent] = []
+        nothing: Any = None
+        tables: Any = Taken()
+        assert Runner(nothing, tables, PLAN, events.append).until_quiet().resources == {}
+        return events
+
+    return run
+
+
+def test_a_run_without_anything_to_do_takes_no_lease(runs: Callable[..., list[RunEvent]]) -> None:
+    assert runs() == [Started(PRICED), CaughtUp(PRICED), Started(SAME), CaughtUp(SAME)]
+
+
+@pytest.mark.parametrize(
+    "work",
+    [{"priced": True}, {"same": True}, {"timed": True}, {"same": OSError("the log is being written")}],
+    ids=["first stage", "last stage", "clock", "unreadable"],
+)
+def test_a_run_with_work_for_one_resource_takes_the_leases(
+    runs: Callable[..., list[RunEvent]], work: dict[str, Any]
+) -> None:
+    with pytest.raises(AlreadyRunningError):
+        runs(**work)
