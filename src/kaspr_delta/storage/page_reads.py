@@ -97,13 +97,6 @@ class SystemReads(Protocol):
         greatest = ", ".join(f"{quoted(name)} DESC" for name in order)
         return self.system_rows(table, f"WHERE {condition} ORDER BY {greatest}{self._limit(most)}")
 
-    def grouped(self, table: str, columns: Sequence[str]) -> dict[tuple[str | None, ...], int]:
-        """The number of rows of a system table by their texts in these columns."""
-        names = ", ".join(map(quoted, columns))
-        sql = f"SELECT {names}, count(*) AS many FROM {self.named(table)} GROUP BY {names}{self._limit(None)}"
-        found = self.selected(table, None, {**dict.fromkeys(columns, Type("STRING")), "many": _COUNT}, sql)
-        return {tuple(row[name] for name in columns): row["many"] for row in found}
-
     def _condition(self, texts: TextFilter) -> str:
         tests = (f"{quoted(name)} IN ({', '.join(map(self.literal, among))})" for name, among in texts.items())
         return " AND ".join(tests) or "true"

@@ -13,7 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from kaspr_delta.control.figures import Figures, tables_with_rows
+from kaspr_delta.control.figures import Figures
 from kaspr_delta.control.kubectl import age
 from kaspr_delta.control.registry import Document, Registry
 from kaspr_delta.control.resource_status import ResourceStatus, resource_statuses
@@ -86,7 +86,7 @@ class Pages:
             case []:
                 found = "overview.html", self._overview(store, plan)
             case ["dead-letters"]:
-                found = "dead_letters.html", self._letters.all(store.letters(plan), visitor)
+                found = "dead_letters.html", self._letters.all(store.letters(plan), store.system.query, visitor)
             case ["dead-letters", "retry"]:
                 asked = self._letters.asked(store.letters(plan), visitor)
                 if asked is None:
@@ -132,7 +132,7 @@ class Pages:
         drawn = picture(plan)
         with ThreadPoolExecutor() as at_once:
             documents = at_once.submit(self._documents, store)
-            figures = store.figures(plan, tables_with_rows(plan))
+            figures = store.figures(plan)
         everything = {str(one.ref): one for one in resource_statuses(documents.result(), plan, figures)}
         labels = {*everything, *(box.label for box in drawn.boxes)}
         return {

@@ -11,7 +11,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.control.dead_letters import Letter, Origin
+from kaspr_delta.control.dead_letters import Letter, Origin, letters_in
 from kaspr_delta.control.retry import RetryableDeadLetters
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
@@ -275,5 +275,5 @@ def test_letters_are_counted_by_resource_and_source(delta: DeltaRs, letters: Ret
     mine, other = sorted(letters.newest(10), key=lambda letter: letter.resource)
     assert letters.other_readers(mine) == []
     assert letters.origin_of(other) is None
-    assert letters.counts() == {("agent/ingest-orders", "raw-orders"): 1, ("agent/other", "raw-orders"): 1}
+    assert letters_in(delta.rows) == {("agent/ingest-orders", "raw-orders"): 1, ("agent/other", "raw-orders"): 1}
     assert Letter(**delta.rows(DEAD_LETTERS)[0]).copies == 1
