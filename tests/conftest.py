@@ -6,9 +6,10 @@ import gc
 import os
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.storage.native.tables import NativeTables
@@ -16,9 +17,6 @@ from tests.connect import ON_CONNECT, connect_session
 from tests.durations import FileDurations
 from tests.empty_tables import Create, empty_tables_copied_from
 from tests.unity_catalog import CATALOG, EXTERNAL, ON_UNITY_CATALOG, configure
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[1]
 OrderSystem = Callable[[], Application]

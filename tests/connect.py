@@ -10,14 +10,12 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from kaspr_delta.runtime.session import SETTINGS
 from tests.few_rows import WITHOUT_GENERATED_CODE
 from tests.serverless import apply_serverless_restrictions
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ON_CONNECT = "KASPR_DELTA_TESTS_ON_CONNECT"
 """If this environment variable is set, tests run on Spark Connect."""
@@ -27,7 +25,6 @@ ROOT = Path(__file__).parents[1]
 def connect_session(folder: Path) -> SparkSession:
     """A session on a new server on this machine, with its files in ``folder``."""
     from delta.pip_utils import configure_spark_with_delta_pip
-    from pyspark.sql import SparkSession
 
     settings = {
         **SETTINGS,

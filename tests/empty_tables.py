@@ -8,14 +8,12 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 from unittest import mock
+
+from pyspark.sql import SparkSession
 
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.native.tables import NativeTables
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Create = Callable[[NativeTables, "SparkSession", str, Layout], None]
 

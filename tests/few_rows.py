@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from kaspr_delta.runtime.session import spark_session
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 WITHOUT_GENERATED_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Settings that switch off code generation.

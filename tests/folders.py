@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import pyarrow as pa
 
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import LocalNamespace, Namespace
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 
@@ -23,6 +26,12 @@ def folder_of(namespace: Namespace, table: str) -> Path:
     folder = namespace.folder(table)
     assert folder is not None
     return folder
+
+
+def append_rows(delta: DeltaRs, table: str, layout: Layout, *rows: dict[str, Any]) -> None:
+    """Append rows to a table of this layout, which is created if it is not there."""
+    delta.ensure(table, layout)
+    delta.append(table, pa.Table.from_pylist(list(rows), arrow_schema(layout.columns)))
 
 
 def overwrite(namespace: Namespace, table: str, rows: pa.Table) -> None:

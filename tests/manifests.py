@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from kaspr_delta.plan.builder.build import build_plans
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.spec.diagnostics import has_errors
+from kaspr_delta.spec.loader import LoadedManifests, load_path, load_text
+from tests.documented import ROOT
 
 
 def manifests(app: str, text: str) -> str:
@@ -25,6 +29,22 @@ def manifests(app: str, text: str) -> str:
         return f"---\n{head}\nspec:{spec}"
 
     return re.sub(r"(?m)^(Kaspr\w+)/(\S+):(.*)$", begin, text)
+
+
+def plan_of(app: str, text: str) -> Plan:
+    """The plan of an application with these manifests."""
+    return _only_plan(load_text(manifests(app, text), "m.yaml"))
+
+
+def plan_of_bundle(name: str) -> Plan:
+    """The plan of an application in ``bundles/``."""
+    return _only_plan(load_path(ROOT / "bundles" / name))
+
+
+def _only_plan(loaded: LoadedManifests) -> Plan:
+    (plan,), findings = build_plans(loaded)
+    assert not has_errors(findings), findings
+    return plan
 
 
 def opened(

@@ -7,12 +7,10 @@ import json
 import threading
 from datetime import datetime, timezone
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from databricks.sdk.service.sql import StatementState
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession
 
 
 class SqlOnSpark:

@@ -8,19 +8,17 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import httpx
 import time_machine
+from pyspark.sql import SparkSession
 
 from kaspr_delta import AlreadyRunningError, Application
 from tests.chaos.shapes.shape import Recipe
 from tests.chaos.sources import Source
 from tests.continuous import running
 from tests.serving import served_by_uvicorn
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Quiet = Literal["no", "yes", "soon"]
 """Whether everything written has been processed; ``soon``: a continuous run will process it."""

@@ -10,7 +10,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
+from pyspark.sql import Row
 
 from kaspr_delta import Application
 from kaspr_delta.api.records import milliseconds
@@ -19,9 +21,6 @@ from kaspr_delta.engine.rows.sequence import version_of
 from kaspr_delta.plan.names import default_channel
 from tests.oracle.case import Emission, text
 from tests.oracle.wrapping import joined, owner, unwrapped
-
-if TYPE_CHECKING:
-    from pyspark.sql import Row
 
 RunOf = Callable[[int], int]
 """Returns the run that wrote a version of a Delta table."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Row
 
 from kaspr_delta import Application
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 from tests.properties.naive_join import Pairs, Sides, Texts, folded
-
-if TYPE_CHECKING:
-    from pyspark.sql import Row
-
 
 MANIFESTS = Path(__file__).parents[1] / "spark" / "applications" / "inner-and-left.yaml"
 """Two tables, and an inner and a left join over them, which have the names of their types."""

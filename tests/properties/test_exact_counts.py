@@ -8,16 +8,13 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
 from kaspr_delta.storage.limits import Limits
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MANIFESTS = Path(__file__).with_name("counting.yaml")
 CATEGORIES = 50

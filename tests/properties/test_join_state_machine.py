@@ -6,20 +6,18 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from tests.properties.naive_join import Sides, Texts, replayed, text
 from tests.properties.shown import JOINS, MANIFESTS, TABLES, JoinReader
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Otherwise files younger than a week cannot be vacuumed.
 VACUUM_ANYTHING = ("spark.databricks.delta.retentionDurationCheck.enabled", "false")

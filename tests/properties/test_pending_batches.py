@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -13,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.engine.batch import folding
@@ -26,14 +25,11 @@ from kaspr_delta.engine.batch.progress import BatchReport, record_progress
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
 from kaspr_delta.storage.layout import state_ref
 from kaspr_delta.storage.limits import Limits, Size
+from kaspr_delta.storage.tables import Tables
 from tests.continuous import running
 from tests.properties.naive_join import Sides, text
 from tests.properties.shown import JOINS, MANIFESTS, TABLES, JoinReader
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from kaspr_delta.storage.tables import Tables
+from tests.spark.dying import die
 
 _ROOT = Path(__file__).parents[2]
 
@@ -136,11 +132,6 @@ def main(manifests: str, warehouse: str, seed: str, moment: str) -> None:
             record_progress(delta, spark, resource, batch, report)
 
         monkeypatch.setattr(folding, "record_progress", record)
-
-
-def die(*_: object, **__: object) -> None:
-    """Kill this process with SIGKILL."""
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def sizes(few: int, small: int, changes: int) -> dict[str, Any]:

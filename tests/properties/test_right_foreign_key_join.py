@@ -11,14 +11,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MANIFESTS = Path(__file__).with_name("right_foreign_key.yaml")
 # Of each shop. There are also orders and details without an order id.

@@ -5,17 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.storage.limits import Limits, Size
 from tests.limits import set_limits
 from tests.properties.shown import JOINS, MANIFESTS, JoinReader
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 LEFT_KEYS = 5_000
 RIGHT_KEYS = 300  # so a right row has some 16 subscribers

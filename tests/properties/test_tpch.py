@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from tests.properties.tpch import KEYS, Tpch
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MANIFESTS = Template(Path(__file__).with_name("tpch.yaml").read_text())
 RESULT_QUERIES = {

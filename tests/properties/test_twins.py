@@ -14,12 +14,13 @@ from itertools import pairwise
 from operator import and_
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
@@ -42,9 +43,6 @@ from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.web.local_copy import LocalCopy
 from kaspr_delta.web.warehouse_store import WarehouseStore
 from tests.folders import delta_rs, overwrite
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 MANIFESTS = Path(__file__).with_name("twins.yaml")

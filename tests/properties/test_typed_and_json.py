@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from datetime import date, datetime, timezone
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.serde.typed_values import written
 from kaspr_delta.spec.ddl import Type
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MANIFESTS = Path(__file__).with_name("typed_and_json.yaml")
 SIDES = {"left": "visits", "right": "hours"}

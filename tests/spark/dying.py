@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, NoReturn
 from unittest import mock
 
 from kaspr_delta.storage.native.delta_rs import DeltaRs
@@ -42,6 +42,11 @@ def _watched(write: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
     return watched
 
 
-def die() -> None:
+def lost_power(*_: Any, **__: Any) -> NoReturn:
+    """Stands for a process that ends between two writes."""
+    raise InterruptedError
+
+
+def die(*_: object, **__: object) -> None:
     """End this process by SIGKILL."""
     os.kill(os.getpid(), signal.SIGKILL)

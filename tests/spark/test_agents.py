@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
-from kaspr_delta.storage.limits import Size
-from tests.limits import set_limits
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SENTENCES = ["a lucky DAY", "boom", "lucky unlucky DAY"]
 
@@ -61,20 +56,3 @@ def test_a_failed_event_leaves_nothing_but_a_dead_letter(app: Application) -> No
     assert "ValueError: no words in boom" in letters[0]["detail"]
     assert "the write before this must not stand" in letters[1]["detail"]
     assert app.table("counters").get("unlucky") is None
-
-
-@pytest.mark.slow  # the large batches of `test_ordered_input.py` and `test_topic_commit.py` go through workers too
-def test_many_records_go_through_spark_workers_in_order(spark: SparkSession, tmp_path: Path) -> None:
-    app = set_limits(open_app(spark, tmp_path), few_events=Size(3, 1 << 20))
-    app.topic("sentences").produce(
-        [{"key": f"k{n % 3}", "value": f"w{n} x{n}", "headers": {"number": f"n°{n}"}} for n in range(50)]
-    )
-    report = app.run(only=["agent/split"])
-    assert report.resources["agent/split"].rows_in == 50
-    by_key: dict[str, list[str]] = {}
-    for record in app.topic("words").records():
-        by_key.setdefault(record["value"]["from"], []).append(record["key"])
-    expected = {f"k{m}": [f"{c}{n}" for n in range(m, 50, 3) for c in "wx"] for m in range(3)}
-    assert by_key == expected
-    number_of_word = {record["key"]: record["value"]["number"] for record in app.topic("words").records()}
-    assert number_of_word["w7"] == number_of_word["x7"] == "n°7"

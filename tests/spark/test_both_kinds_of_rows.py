@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from hashlib import md5
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta import Application
-from kaspr_delta.engine.joins.foreign_key import foreign_key_join
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import COLUMNS
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
@@ -24,10 +24,6 @@ from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.spark.frames import collected, frame_of
 from tests.folders import overwrite
 from tests.manifests import opened
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 MANIFEST = """
 KasprTable/orders: {}
@@ -115,22 +111,6 @@ class RandomTables:
         ]
 
 
-class ReturnedRows:
-    """The rows that functions of a module returned, by function name. Each is called once for a batch."""
-
-    def __init__(self, patched: pytest.MonkeyPatch, module: Any, names: tuple[str, ...]) -> None:
-        self.found: dict[str, list[Rows]] = {}
-        for name in names:
-            patched.setattr(module, name, self._recording(name, getattr(module, name)))
-
-    def _recording(self, name: str, hop: Callable[..., Rows]) -> Callable[..., Rows]:
-        def recorded(*arguments: Any, **named: Any) -> Rows:
-            self.found.setdefault(name, []).append(hop(*arguments, **named))
-            return self.found[name][-1]
-
-        return recorded
-
-
 def comparable(rows: Rows) -> tuple[list[tuple[str, str]], list[str]]:
     """The columns with their types, sorted, and the rows as text, sorted. ``seq``, which numbers rows, is left out."""
     df = rows.df.select(*sorted(name for name in rows.columns if name != "seq"))
@@ -170,36 +150,17 @@ CASES = pytest.mark.parametrize(
         pytest.param({"with_duplicates": True, "with_unmerged": True}, id="a key twice"),
     ],
 )
-HOPS = ("left_context", "send", "receive", "respond", "emit")
 
 
 @CASES
 def test_a_foreign_key_batch_gives_equal_rows_on_the_driver_and_in_spark(
     app: Application, case: dict[str, Any]
 ) -> None:
-    assert_equal_foreign_key_batch(app, case)
-
-
-def assert_equal_foreign_key_batch(app: Application, case: dict[str, Any]) -> None:
     plan = app.plan.join("by-foreign-key")
     assert isinstance(plan, ForeignKeyJoinPlan)
     made = RandomTables(len(case), **case)
     changes = fill_tables(app, made, {plan.subscriptions: made.states})
     assert_equal_rows(app, plan.name, changes, {}, made.unmerged)
-
-
-@pytest.mark.slow  # the rows of the last hop are compared above
-def test_each_hop_of_a_foreign_key_batch_gives_equal_rows_on_the_driver_and_in_spark(
-    app: Application, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hops = ReturnedRows(monkeypatch, foreign_key_join, HOPS)
-    assert_equal_foreign_key_batch(app, {"with_duplicates": True, "with_unmerged": True})
-    for hop in HOPS:
-        on_driver, in_spark, _ = hops.found[hop]
-        assert isinstance(on_driver, LocalRows)
-        assert not isinstance(in_spark, LocalRows)
-        assert comparable(on_driver) == comparable(in_spark)
-        assert on_driver.count()
 
 
 @CASES

@@ -15,18 +15,15 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from kaspr_delta import Application
 from kaspr_delta.cli import application
 from tests.documented import ROOT, blocks, output_matches
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # The order system has tests of its own: those of the demo. test_kafka.py tests the bundle on Kafka. The tutorial is a
 # documented example that always runs, and test_shapes.py has the same shapes in one application.

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.control.registry import Registry
@@ -26,9 +27,6 @@ from kaspr_delta.web.warehouse_store import WarehouseStore
 from tests.folders import delta_rs
 from tests.manifests import manifests
 from tests.sql_on_spark import SqlOnSpark
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MANIFESTS = """
 KasprTable/orders: {name: orders}
@@ -143,8 +141,8 @@ def test_statements_read_figures_and_histories_as_delta_rs_does(
         assert Registry(there.system).documents() == Registry(here.system).documents()
         orders = {DEAD_LETTERS: ["at"], PROGRESS: ["checkpoint", "batch"], EVENTS: ["at", "name", "reason"]}
         for table, order in {**orders, "topic__placed": ["timestamp", "seq"]}.items():
-            assert there.tables.newest(table, order, 5) == here.tables.newest(table, order, 5) != []
-        assert there.tables.newest(EVENTS, ["at"], 5, {"kind": EVIL}) == []
+            assert there.system.newest(table, order, 5) == here.system.newest(table, order, 5) != []
+        assert there.system.newest(EVENTS, ["at"], 5, {"kind": EVIL}) == []
         one, other = (Past(source.tables, "orders") for source in (here, there))
         assert other.has_text_keys
         assert_equal_pasts(one, other, ["", "it's 1", EVIL], one.versions)

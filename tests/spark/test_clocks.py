@@ -6,18 +6,16 @@ import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import time_machine
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application, ResourceFailedError
 from tests.continuous import running, wait_until
 from tests.limits import set_limits
 from tests.manifests import opened
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 HOUR = 3_600
 AGENT = """

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
-from kaspr_delta import Application, ResourceFailedError
+from kaspr_delta import Application
 from tests.continuous import running, wait_until
 from tests.manifests import opened
-from tests.spark_line import IS_SPARK_4_0
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MANIFESTS = """
 KasprApp/named: {{}}
@@ -124,29 +121,3 @@ def test_a_column_added_in_front_stops_no_run_and_is_read_by_later_runs(shop: Sh
     shop.run("UPDATE {} SET colour = 'red' WHERE id = 2")
     app.run()
     assert app.join("priced").to_dict()["O2"]["right"]["colour"] == "red"
-
-
-@pytest.mark.slow
-def test_a_join_with_a_widened_column_waits_and_names_the_remedy(shop: Shop) -> None:
-    shop.alter("SET TBLPROPERTIES (delta.enableTypeWidening = true)")
-    shop.alter("ALTER COLUMN made.year TYPE BIGINT")
-    shop.run("UPDATE {} SET made.year = 5000000000 WHERE id = 1")
-    app = shop.open()
-    reasons = {str(ref): reason for ref, reason in app.plan.waiting}
-    assert reasons.keys() == {"join/priced", "join/paired"}
-    assert reasons["join/priced"] == (
-        "column 'right.made.year' was INT and is BIGINT: change it back, or make the join anew with"
-        " `kaspr-delta delete join priced --purge`"
-    )
-    if IS_SPARK_4_0:  # Spark 4.0 stops a stream whose column was widened
-        with pytest.raises(ResourceFailedError, match="kaspr-delta rebuild table/per-maker"):
-            app.run()
-        app.rebuild("table/per-maker")
-    app.run()  # the others go on
-    assert app.table("per-maker").to_dict() == {"A": 1, "B": 1}
-    for name in ("priced", "paired"):
-        app.delete("join", name, purge=True)
-    app = shop.open()
-    assert not app.plan.waiting
-    app.run()
-    assert app.join("priced").to_dict()["O1"]["right"]["made"]["year"] == 5_000_000_000

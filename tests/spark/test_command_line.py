@@ -9,17 +9,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from kaspr_delta.cli import application
 from kaspr_delta.errors import NotFoundError, UsageError
 from tests.manifests import manifests
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = str(ROOT / "bundles" / "order-system")

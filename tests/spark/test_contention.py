@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import AlreadyRunningError, Application
 from kaspr_delta.storage.layout import RESULT
@@ -15,9 +15,6 @@ from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
 from tests.continuous import running, wait_until
 from tests.spark.channels import last_values
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 PROCESSES = 2
 

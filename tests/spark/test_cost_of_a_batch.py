@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from benchmarks.data import Size
 from benchmarks.spark_work import SparkWork
@@ -23,9 +24,6 @@ from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.engine.batch.log import Log
 from tests.connect import ON_CONNECT
 from tests.folders import delta_rs
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cost-of-a-batch.md"
 MOST_JOBS_UNTIL_READABLE = 12

@@ -6,18 +6,16 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from tests.spark import shapes
 from tests.spark.channels import counted, last_values
 from tests.spark.killing import Point, around_writes, killed, run_others
 from tests.spark.order_system import join_and_reader
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "bundles" / "order-system"
@@ -117,13 +115,6 @@ def undisturbed(open_app: Callable[[Path], Application], tmp_path_factory: pytes
     return after
 
 
-REPEATED_KILLS = [
-    ("agent/ingest-orders", ("orders", "before")),
-    (JOIN, ("subscriptions__orders_products_join", "before")),
-    (ENRICH, ("topic__enriched_orders", "after")),
-]
-
-
 def test_after_a_kill_the_next_run_neither_loses_nor_doubles_rows_records_and_letters(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -134,7 +125,7 @@ def test_after_a_kill_the_next_run_neither_loses_nor_doubles_rows_records_and_le
     app.table("products").put({"P1": widget, "P2": priceless})
     orders = {name: {"order_id": name, "product_id": f"P{name[1:]}", "quantity": 3} for name in ("O1", "O2", "O3")}
     app.table("orders").put({**orders, "list": ["has", "no", "product"]})  # no extractor can read the list
-    killed(manifests, tmp_path / "wh", *REPEATED_KILLS[1])
+    killed(manifests, tmp_path / "wh", JOIN, ("subscriptions__orders_products_join", "before"))
     Application.open(manifests, warehouse=tmp_path / "wh", spark=spark).run()
     done = outcome_of_join(app)
     result = {"O1": {"left": orders["O1"], "right": widget}, "O2": {"left": orders["O2"], "right": priceless}}
@@ -148,21 +139,6 @@ def test_after_a_kill_the_next_run_neither_loses_nor_doubles_rows_records_and_le
     assert done["enriched"].total() == 1
     letters = [(letter["resource"], letter["key"]) for letter in app.dead_letters()]
     assert sorted(letters) == [(ENRICH, '"O2"'), (JOIN, '"list"')]
-
-
-@pytest.mark.slow
-def test_repeated_kills_do_not_change_the_outcome(
-    open_app: Callable[[Path], Application], undisturbed: Undisturbed, tmp_path: Path
-) -> None:
-    """Each kill leaves another kind of incomplete work to the next process."""
-    app = open_app(tmp_path)
-    write_wave(app, 1)
-    for victim, point in REPEATED_KILLS:
-        run_others(app, victim)
-        killed(MANIFESTS, tmp_path, victim, point)
-    app = open_app(tmp_path)
-    app.run()
-    assert outcome(app) == undisturbed(1)
 
 
 @pytest.mark.slow
@@ -235,17 +211,6 @@ class ShapeOnTwoWarehouses:
         assert done.keys() == wanted.keys()
         for place, rows in wanted.items():
             assert done[place] == rows, place
-
-
-@pytest.mark.slow  # one kill is enough in the tests that always run
-def test_a_replayed_record_is_joined_with_the_rows_of_its_own_time(spark: SparkSession, tmp_path: Path) -> None:
-    """The join dies before its commit. At the replay, other rows refer to the records of the batch."""
-    shape = ShapeOnTwoWarehouses(spark, tmp_path, "join/view-details")
-    shape.wave(1)
-    shape.wave(2, quiet=False)
-    shape.kill((shapes.writes(shape.victim)[0], "before"))
-    shape.wave(3)
-    shape.assert_equal_outcomes()
 
 
 @pytest.mark.slow

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application, UsageError
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -15,9 +15,6 @@ from kaspr_delta.storage.layout import SYSTEM
 from kaspr_delta.storage.spark.description import Description
 from kaspr_delta.storage.tables import Tables
 from tests.manifests import opened
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.slow  # statements and decisions have tests without Spark
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.runtime.applying import only_plan
@@ -19,9 +19,6 @@ from kaspr_delta.storage.opening import open_tables
 from tests.connect import ON_CONNECT
 from tests.manifests import manifests
 from tests.unity_catalog import EXTERNAL, ON_UNITY_CATALOG
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def plan_of(source: str) -> Plan:

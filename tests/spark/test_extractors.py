@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.storage.limits import Size
 from tests.limits import set_limits
 from tests.manifests import opened
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Names = dict[Any, str]
 

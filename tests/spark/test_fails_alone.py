@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.engine import retention
@@ -19,9 +20,6 @@ from tests.continuous import running, wait_until
 from tests.folders import folder_of
 from tests.manifests import opened
 from tests.spark.shapes import PLAN, SHAPES, write_wave
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 STEPS: dict[str, tuple[Any, str, Callable[[Any], str]]] = {
     "make": (runner, "run_of", str),

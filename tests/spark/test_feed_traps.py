@@ -5,20 +5,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.runtime.run_events import GapFilled, RunEvent
-from tests.folders import folder_of
 from tests.limits import set_limits
 from tests.spark.channels import last_values
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 MANIFESTS = Path(__file__).parent / "applications" / "joins.yaml"
 CHANNELS = {"join/inner": "inner-channel", "join/left": "left-joined"}
@@ -116,19 +113,6 @@ def test_a_first_load_of_several_commits_is_one_batch(spark: SparkSession, tmp_p
     report = app.run(only=BOTH)
     assert report.resources["join/inner"].batches == 1
     assert_joined(app)
-
-
-@pytest.mark.usefixtures("tables_with_own_ids")
-@pytest.mark.slow
-def test_joins_refuse_a_table_that_was_dropped_and_created_again(app: Application) -> None:
-    location = folder_of(app.delta.namespace, "orders")
-    assert location is not None
-    app.sql("DROP TABLE orders")
-    shutil.rmtree(location)
-    again = Application.open(MANIFESTS, warehouse=location.parents[1], spark=app.spark)
-    again.table("orders").put({"b": {"product_id": "P1"}, "c": {"product_id": "P2"}})
-    assert_refused(again, "was replaced by another one of the same name")
-    rebuild_and_check(again)
 
 
 @pytest.mark.slow

@@ -8,11 +8,12 @@ import time
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pyarrow.csv import read_csv
 from pyarrow.parquet import read_table
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from kaspr_delta import Application
@@ -23,9 +24,6 @@ from kaspr_delta.storage.namespace import LocalNamespace
 from tests.manifests import manifests, opened
 from tests.spark.killing import killed
 from tests.spark.order_system import join_and_reader
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MANIFESTS = """
 KasprApp/files:

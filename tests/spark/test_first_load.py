@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from chispa import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.data import Size
@@ -18,9 +19,6 @@ from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.limits import Size as Rows
 from kaspr_delta.storage.opening import open_tables
 from tests.limits import set_limits
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 MANY = Size(60, 6)
 # Unusual values, by order: no JSON, null, JSON null, an unknown product, no product, an unreadable list.

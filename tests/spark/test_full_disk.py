@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.errors import ResourceFailedError
@@ -15,9 +16,6 @@ from tests.manifests import opened
 from tests.small_disk import SmallDisk, small_disk
 from tests.spark import shapes, test_crash
 from tests.spark.killing import run_others
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Kilobytes that are left: none, enough for the first writes of a batch, or for nearly all.
 KILOBYTES_LEFT = (0, 8, 24, 48, 96, 160, 256)
@@ -74,22 +72,6 @@ def run_with_growing_space(
     run_others(app, victim)
     failures = [left for left in kilobytes_left if run_on(app, disk, left, victim)]
     assert failures[0] == 0
-
-
-@pytest.mark.slow
-def test_a_full_disk_does_not_change_the_outcome_after_space_is_freed(
-    spark: SparkSession, tmp_path: Path, disk: SmallDisk
-) -> None:
-    """Each failure leaves other incomplete work to the next run."""
-    warehouses = [disk.folder / "wh", tmp_path / "undisturbed"]
-    app, other = (Application.open(ORDERS, warehouse=warehouse, spark=spark) for warehouse in warehouses)
-    for one in (app, other):
-        test_crash.write_wave(one, 1)
-    run_with_growing_space(app, disk, "agent/ingest-orders", kilobytes_left=(0, 48))
-    run_with_growing_space(app, disk, JOIN, kilobytes_left=(0, 48, 160))
-    for one in (app, other):
-        one.run()
-    assert test_crash.outcome(app) == test_crash.outcome(other)
 
 
 @pytest.mark.slow

@@ -9,9 +9,10 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.runtime.run_events import GapFilled, RunEvent
@@ -19,9 +20,6 @@ from kaspr_delta.storage.limits import Size
 from tests.limits import set_limits
 from tests.manifests import opened
 from tests.unity_catalog import ON_UNITY_CATALOG
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.skipif(ON_UNITY_CATALOG in os.environ, reason="it lets nobody compact a table or remove files")
 

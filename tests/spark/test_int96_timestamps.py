@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.storage.layout import Layout
@@ -16,9 +17,6 @@ from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import Tables, Upsert
 from tests.folders import delta_rs
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _KIND = "spark.sql.parquet.outputTimestampType"
 COLUMNS = "key STRING, t TIMESTAMP, inner STRUCT<t: TIMESTAMP>"

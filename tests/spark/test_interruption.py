@@ -12,16 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from tests.continuous import wait_until
 from tests.manifests import manifests, opened
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Two agents in a row. The first one creates a file when it begins an event, and then sleeps.
 MANIFESTS = """

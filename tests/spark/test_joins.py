@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from tests.manifests import opened
 from tests.spark.channels import last_values
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 JOINS = {"inner": "inner-channel", "left": "left-joined"}
 ABSENT = "no result"

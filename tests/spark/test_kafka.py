@@ -14,10 +14,11 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from confluent_kafka import Message
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from kaspr_delta import Application
@@ -29,9 +30,6 @@ from tests.documented import blocks, output_matches
 from tests.manifests import manifests
 from tests.spark.broker import PASSWORD, Broker
 from tests.spark.killing import killed
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
 

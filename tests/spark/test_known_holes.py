@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.engine.batch.folding import Folding
@@ -21,9 +22,7 @@ from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
 from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import run_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from tests.spark.dying import lost_power
 
 MANIFESTS = Path(__file__).parent / "applications" / "joins.yaml"
 CHANNELS = {"inner": "inner-channel", "left": "left-joined"}
@@ -343,14 +342,6 @@ def test_joins_stay_correct_in_each_story(endings: dict[str, Exception | None], 
         raise error
 
 
-class LostPowerError(Exception):
-    """Stands for a process that ends between two writes."""
-
-
-def lose_power(*_: Any, **__: Any) -> None:
-    raise LostPowerError
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("fold", ["fold", "fold_result", "fold_subscriptions"])
 def test_a_restart_folds_an_unfolded_batch_as_it_was_committed(
@@ -361,8 +352,8 @@ def test_a_restart_folds_an_unfolded_batch_as_it_was_committed(
     joins.batch(story.sides(["O1", "O2"]))
     put(joins, story, orders={"O1": order("P2")})
     with monkeypatch.context() as patched:
-        patched.setattr(Folding if fold == "fold" else ForeignKeyJoin, fold, lose_power)
-        with pytest.raises(LostPowerError):
+        patched.setattr(Folding if fold == "fold" else ForeignKeyJoin, fold, lost_power)
+        with pytest.raises(InterruptedError):
             joins.batch(story.sides(["O1"]))
     for join in JOINS:
         # The channel has the committed record; the result has it only if ``fold_subscriptions`` failed.
@@ -392,8 +383,8 @@ def test_an_agent_reads_the_channel_while_the_fold_lags(joins: Joins, monkeypatc
     story = Story("lagging", joins)
     put(joins, story, orders={"O1": {"order_id": "lagging", "product_id": "P1"}})
     with monkeypatch.context() as patched:
-        patched.setattr(Folding, "fold", lose_power)
-        with pytest.raises(LostPowerError):
+        patched.setattr(Folding, "fold", lost_power)
+        with pytest.raises(InterruptedError):
             joins.batch(story.sides(["O1"]), joins=("left",))
     assert story.result("left") == {}
     joins.app.run(only=["agent/name-products"])

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application, UsageError
 from kaspr_delta.errors import SerializationError
 from tests.continuous import running, wait_until
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MINUTE = 60_000
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
@@ -15,9 +15,6 @@ from kaspr_delta.storage.layout import CHANNEL, Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import FIRST_ROWS, Upsert
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 COLUMNS = ("key", "emitted", "live")
 

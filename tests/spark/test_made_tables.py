@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from tests.manifests import opened
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MANIFESTS = """
 KasprApp/made: {}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
@@ -17,9 +17,6 @@ from kaspr_delta.storage.spark.sql_text import literal
 from tests.manifests import manifests
 from tests.serving import served_by_uvicorn
 from tests.unit.web.conftest import view, wait_for
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # In tables of others also with a backtick: a table with a feed that this package changes cannot have one.
 NAMES = [

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta.storage.layout import SUBSCRIPTIONS, TOPIC, UNLIKE
 from kaspr_delta.storage.namespace import Warehouse
@@ -14,10 +15,6 @@ from kaspr_delta.storage.native import tables as native_tables
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.storage.tables import Tables, Transaction
-
-if TYPE_CHECKING:
-    import pytest
-    from pyspark.sql import SparkSession
 
 
 def record(seq: int) -> pa.Table:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.rows_by_key import found_rows
@@ -15,9 +15,6 @@ from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 TABLE = "rows"
 LAYOUT = Layout("key STRING, value STRING, timestamp TIMESTAMP", change_feed=True)

@@ -6,9 +6,9 @@ import shutil
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.storage.layout import Layout
@@ -19,9 +19,6 @@ from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Merged, Tables, Upsert
 from tests.folders import folder_of
 from tests.spark.test_native_look_up import ODD
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
 
 # ``left`` is a word of SQL; ``Some-thing`` has a capital and has to be quoted.
 COLUMNS = "key STRING, left STRING, `Some-thing` BINARY, n BIGINT, live BOOLEAN, timestamp TIMESTAMP"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nbformat
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.spark_line import IS_SPARK_4_0
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.storage.limits import Limits
 from tests.manifests import manifests
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 MANIFESTS = """
 KasprTable/orders: {}

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 import tarfile
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from pyspark.sql import Row
+from pyspark.sql import Row, SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.control.rebuilds import migrations_in, start_in
@@ -29,11 +30,6 @@ from tests.spark import shapes
 from tests.spark.channels import counted, last_values
 from tests.spark.killing import around_writes, killed
 from tests.spark.shapes import LAST_WAVE, outcome, write_wave
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pyspark.sql import SparkSession
 
 FORMAT_1 = Path(__file__).with_name("format_1.tar.xz")
 FORMAT_2 = Path(__file__).with_name("older_state.tar.xz")

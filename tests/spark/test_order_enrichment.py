@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import tables_of
 from kaspr_delta.storage.layout import PROGRESS
 from tests.conftest import ROOT, OrderSystem
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ORDER: dict[str, Any] = {"order_id": "O1", "product_id": "P100", "quantity": 3}
 

@@ -7,10 +7,10 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.ordered_input import in_offset_order
@@ -22,9 +22,6 @@ from kaspr_delta.engine.streams.offset_range import Received
 from kaspr_delta.storage.limits import Limits, Size
 from tests.limits import set_limits
 from tests.manifests import opened
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 

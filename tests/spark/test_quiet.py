@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.engine.batch.folding import Folding
 from tests.continuous import running, wait_until
 from tests.properties.shown import MANIFESTS, JoinReader
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SLOW_FOLD = 2.0  # seconds; the next fold waits a minute while changes keep coming
 ORDERS = 500

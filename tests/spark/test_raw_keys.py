@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import SparkSession
 
 Rows = dict[bytes, bytes]
 MANIFESTS = Path(__file__).parent / "applications" / "raw_keys.yaml"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.engine.batch import migrations, recovery
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT
-from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.errors import SetupError
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.run_events import Migrated, RunEvent, StateRebuilt, Waits
@@ -18,9 +18,6 @@ from tests.continuous import running, wait_until
 from tests.limits import set_limits
 from tests.spark.channels import last_values
 from tests.spark.killing import around_writes, killed
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MANIFESTS = (Path(__file__).parent / "applications" / "joins.yaml").read_text()
 BY_PRODUCT = 'return order["product_id"]'
@@ -142,29 +139,6 @@ def test_the_old_extractor_brings_a_join_back_into_a_continuous_run(warehouse: W
     assert not failures
 
 
-@pytest.mark.slow
-def test_comments_and_blanks_in_an_extractor_need_no_rebuild(warehouse: Warehouse) -> None:
-    app = warehouse.open()
-    fill(app)
-    app.run(only=[INNER])
-    again = warehouse.open(extractor=f"# what was ordered\n\n          {BY_PRODUCT}  # by its number")
-    again.table("orders").put({"new": {"product_id": "P2"}})
-    again.run(only=[INNER])
-    assert names(again)["new"] == "Gadget"
-
-
-@pytest.mark.slow
-def test_a_rebuild_of_an_up_to_date_join_emits_nothing(warehouse: Warehouse) -> None:
-    app = warehouse.open()
-    fill(app)
-    app.run(only=[INNER])
-    before = app.channel("inner-channel").records()
-    app.rebuild("kj/inner")
-    assert app.channel("inner-channel").records() == before
-    app.run(only=[INNER])
-    assert app.channel("inner-channel").records() == before
-
-
 @pytest.fixture(scope="module")
 def empty(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     """A warehouse whose tables have no row, after a run of a join."""
@@ -200,27 +174,6 @@ def test_killed_before_and_after_every_write_of_its_own_rebuild_a_join_is_made_a
         assert names(again) == {"same": "Widget", "moves": "Gadget", "appears": "Gadget"}, point
         assert len(again.channel("inner-channel").records()) == 6, point
         assert last_values(again.channel("inner-channel").records()) == again.join("inner").to_dict(), point
-
-
-@pytest.mark.slow
-def test_the_next_run_finishes_a_rebuild_that_ended_after_its_commit(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = warehouse.open()
-    fill(app)
-    app.run(only=[INNER])
-    changed = warehouse.open(extractor=BY_SPARE)
-    with monkeypatch.context() as patched:
-        patched.setattr(Folding, "fold", lost_power)
-        with pytest.raises(InterruptedError):
-            changed.rebuild(INNER)
-    assert names(changed) == {"same": "Widget", "moves": "Widget", "vanishes": "Widget"}
-    changed.run(only=[INNER])
-    assert names(changed) == {"same": "Widget", "moves": "Gadget", "appears": "Gadget"}
-
-
-def lost_power(*_: Any, **__: Any) -> None:
-    raise InterruptedError
 
 
 @pytest.mark.slow

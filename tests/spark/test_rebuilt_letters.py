@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.engine.batch import folding
@@ -15,9 +16,7 @@ from kaspr_delta.storage.layout import DEAD_LETTERS
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from tests.folders import delta_rs
 from tests.manifests import opened
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.spark.dying import lost_power
 
 MANIFESTS = """
 KasprTable/orders: {}
@@ -72,40 +71,29 @@ def test_a_rebuild_leaves_one_letter_per_failing_row_and_letters_of_records(app:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [(Folding, "fold"), (folding, "record_progress")])
+@pytest.mark.parametrize(
+    ("repaired", "step", "kept"),
+    [
+        (True, (Folding, "fold"), ['"worse"']),
+        (True, (folding, "record_progress"), ['"worse"']),
+        (False, (Folding, "fold"), []),
+    ],
+    ids=["before the letters are written", "before progress has them", "letters of deleted rows"],
+)
 def test_the_next_run_finishes_a_rebuild_that_died_around_writing_its_letters(
-    app: Application, monkeypatch: pytest.MonkeyPatch, step: tuple[Any, str]
+    app: Application, monkeypatch: pytest.MonkeyPatch, repaired: bool, step: tuple[Any, str], kept: list[str]
 ) -> None:
-    def lost_power(*_: Any, **__: Any) -> None:
-        raise InterruptedError
-
-    app.table("orders").put({"bad": {"product": "P"}})
-    app.run()
-    for resource, of_records in REBUILT.items():
-        with monkeypatch.context() as patched:
-            patched.setattr(*step, lost_power)
-            with pytest.raises(InterruptedError):
-                app.rebuild(resource)
-        app.run(only=[resource])
-        assert keys_with_letters(app, resource) == [*of_records, '"worse"']
-        app.run(only=[resource])
-        assert keys_with_letters(app, resource) == [*of_records, '"worse"']
-
-
-@pytest.mark.slow
-def test_the_next_run_removes_letters_of_deleted_rows_if_a_rebuild_died(
-    app: Application, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def lost_power(*_: Any, **__: Any) -> None:
-        raise InterruptedError
-
-    app.table("orders").delete(["good", "bad", "worse"])
+    if repaired:
+        app.table("orders").put({"bad": {"product": "P"}})
+    else:
+        app.table("orders").delete(["good", "bad", "worse"])
     app.run()
     for resource, of_records in REBUILT.items():
         assert keys_with_letters(app, resource) == ['"bad"', *of_records, '"worse"']
         with monkeypatch.context() as patched:
-            patched.setattr(Folding, "fold", lost_power)
+            patched.setattr(*step, lost_power)
             with pytest.raises(InterruptedError):
                 app.rebuild(resource)
-        app.run(only=[resource])
-        assert keys_with_letters(app, resource) == of_records
+        for _ in range(2):
+            app.run(only=[resource])
+            assert keys_with_letters(app, resource) == [*of_records, *kept]

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.control.dead_letters import letters_in
 from kaspr_delta.control.retry import RetryableDeadLetters
 from kaspr_delta.engine.rows.sequence import seq_of
 from kaspr_delta.engine.streams.source import channel_records, topic_records
-from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.resources import ChannelInput
-from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EVENTS, RETRY_FOR, SYSTEM, TOPIC, kind_for
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
 from tests.folders import delta_rs
+from tests.manifests import plan_of_bundle
 from tests.unit.control.test_dead_letters import AT, HEADERS, NOW, VALUE
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 APPLICATION = Path(__file__).parent / "applications" / "retry.yaml"
-BUNDLE = Path(__file__).parents[2] / "bundles" / "order-system"
 TOPIC_TABLE, CHANNEL_TABLE = "topic__raw_orders", "channel__orders_products_joined"
 FOR_ONE = Path(__file__).parent / "applications" / "retry_for_one.yaml"
 
@@ -96,8 +92,7 @@ def test_a_retry_over_a_catalog_sends_each_record_once(spark: SparkSession, cata
     ]
     system = SessionSystemTables(spark, tables)
     system.append(DEAD_LETTERS, failed)
-    (plan,), _ = build_plans(load_path(BUNDLE))
-    letters = RetryableDeadLetters.by_session(spark, tables, plan)
+    letters = RetryableDeadLetters.by_session(spark, tables, plan_of_bundle("order-system"))
     retried = letters.retry(letters.newest(10), "ann", only_failed=True)
     assert {origin.name: count for origin, count in retried.records.items()} == {
         "raw-orders": 3,
@@ -106,10 +101,10 @@ def test_a_retry_over_a_catalog_sends_each_record_once(spark: SparkSession, cata
     assert [letter.key for letter in retried.lost] == [letter.key for letter in letters.newest(10)] == ["gone"]
     assert letters_in(system.query) == {topic: 1}
     marked = {"key": RETRY_FOR, "value": topic[0].encode()}
-    again = letters.records.rows(TOPIC_TABLE, ["key", "value", "headers"], "seq IS NOT NULL")
+    again = letters.tables.having(TOPIC_TABLE, ["key", "value", "headers"], "seq IS NOT NULL")
     assert sorted((row["key"], row["value"]) for row in again) == sorted(sent)
     assert [row["headers"] for row in again] == [[*HEADERS, marked]] * 3
-    (one,) = letters.records.rows(CHANNEL_TABLE, ["key", "kind", "left", "right", "timestamp"], "checkpoint IS NULL")
+    (one,) = letters.tables.having(CHANNEL_TABLE, ["key", "kind", "left", "right", "timestamp"], "checkpoint IS NULL")
     assert list(one.values()) == ["1", kind_for("value", channel[0]), "{}", "1", AT]
     assert sum(event["reason"] == "DeadLetterRetried" for event in system.rows(EVENTS)) == 2
     system.append(DEAD_LETTERS, failed)  # as if the process had died before the letters were removed
@@ -133,7 +128,7 @@ def test_a_record_retried_after_the_cause_is_repaired_is_processed_once(spark: S
         app.table("orders").put({n: {"product": "P", "currency": currency} for n, currency in ((1, "EUR"), (2, "USD"))})
         app.run()
         assert [letter["source"] for letter in app.dead_letters()] == ["amounts", "priced-orders"]
-        assert letters_in(letters.records.system.query) == {
+        assert letters_in(letters.tables.query) == {
             ("agent/convert", "amounts"): 1,
             ("agent/price", "priced-orders"): 1,
         }

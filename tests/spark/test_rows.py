@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.sequence import version_of
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.arrow_types import arrow_schema_of
 from kaspr_delta.storage.spark.frames import collected, frame_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, LagSeen, RunEvent
 from tests.spark.order_system import join_and_reader
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 JOIN = "join/orders-products-join"
 ORDER: dict[str, Any] = {"order_id": "O1", "product_id": "P1", "quantity": 2}

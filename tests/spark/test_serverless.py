@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.connect import ON_CONNECT
 from tests.serverless import WORKER_MEMORY
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.skipif(ON_CONNECT not in os.environ, reason="only the server of Spark Connect is so strict")
 LARGE = WORKER_MEMORY + (100 << 20)

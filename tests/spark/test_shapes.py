@@ -6,16 +6,14 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import time_machine
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application, UsageError
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 HOME = {"country": "ch", "page": "ann"}

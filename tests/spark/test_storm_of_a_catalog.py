@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from tests.properties.shown import JOINS, MANIFESTS, JoinReader
 from tests.properties.test_storm import storm
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 WRITERS = 3
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable
 from tests.manifests import opened
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.spark.dying import lost_power
 
 MANIFESTS = """
 KasprApp/clicks: {{}}
@@ -103,7 +102,3 @@ def test_a_repeated_batch_shows_no_later_change_to_earlier_records(shop: Shop, m
         (2, "B", "Bee"),
         (3, "B", "BEE"),
     ]
-
-
-def lost_power(*_: Any) -> None:
-    raise InterruptedError

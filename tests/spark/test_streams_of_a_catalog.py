@@ -11,10 +11,11 @@ import os
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.api.topic import ChangelogHandle, TopicHandle
@@ -24,9 +25,6 @@ from tests.manifests import opened
 from tests.spark import shapes
 from tests.spark.dying import watched_writes
 from tests.unity_catalog import EXTERNAL
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 # An application whose agents share a table.
 SHOP = """

@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from tests.connect import ON_CONNECT
 from tests.continuous import running, wait_until
 from tests.manifests import opened
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 AGENT = """
 KasprAgent/count-{topic}:

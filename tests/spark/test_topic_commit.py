@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.engine.agent import stateless
 from kaspr_delta.storage.limits import Limits
 from tests.manifests import manifests
 from tests.spark.killing import killed
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 STAMP = """
 KasprAgent/{name}:

@@ -6,9 +6,10 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application, UsageError
 from kaspr_delta.control.source_tables import known
@@ -21,9 +22,6 @@ from tests.documented import ROOT, blocks
 from tests.folders import delta_rs
 from tests.spark_line import IS_SPARK_4_0
 from tests.sql_on_spark import SqlOnSpark
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MANIFESTS = Template((Path(__file__).parent / "applications" / "typed.yaml").read_text())
 TEN = datetime(2024, 5, 1, 10, tzinfo=timezone.utc)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
@@ -26,9 +27,6 @@ from kaspr_delta.serde.typed_text import TypedText
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.storage.spark.frames import collected
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 JSON = Serializers("json", "json")
 KEYS = columns_of(

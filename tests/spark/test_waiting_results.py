@@ -5,18 +5,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application, ResourceFailedError, UsageError
 from kaspr_delta.cli.table import handle_of
 from kaspr_delta.runtime.run_events import RunEvent, Started
 from tests.continuous import running, wait_until
 from tests.manifests import opened
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MANIFESTS = """
 KasprApp/app: {{}}

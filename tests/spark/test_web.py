@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.control.lag import lags_of
@@ -29,9 +30,6 @@ from kaspr_delta.web.store import LocalStore
 from kaspr_delta.web.warehouse_store import WarehouseStore
 from tests.folders import delta_rs
 from tests.sql_on_spark import SqlOnSpark
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 AGENT = ResourceRef("agent", "take-orders")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
 
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.write_time import event_time, write_time, write_time_in_spark
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def test_a_write_without_an_event_has_a_time_that_no_event_has(spark: SparkSession) -> None:

@@ -12,13 +12,13 @@ from typing import Literal
 
 from kaspr_delta.control.rebuilds import Query
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.joins import StreamPlan, TableTableJoinPlan
-from kaspr_delta.plan.definition.resources import ChannelInput, ResourceRef, TopicInput
+from kaspr_delta.plan.definition.joins import AggregationPlan, StreamPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, ResourceRef, TaskPlan, TopicInput, TopicPlan
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.spec.patterns import matching
 from kaspr_delta.storage.layout import DEAD_LETTERS
-from kaspr_delta.storage.page_reads import SystemReads
-from kaspr_delta.storage.warehouse.page_reads import MOST_ROWS
+from kaspr_delta.storage.system_tables import SystemTables
+from kaspr_delta.storage.warehouse.sql_warehouse import MOST_ROWS
 
 _JOB = "kaspr-delta dead-letters --retry --target TARGET"
 
@@ -77,7 +77,7 @@ class Retried:
 class DeadLetters:
     """The current dead letters of an application. Only RetryableDeadLetters can retry them."""
 
-    tables: SystemReads
+    tables: SystemTables
     plan: Plan
 
     def newest(self, most: int, resource: str | None = None, letter: str | None = None) -> list[Letter]:
@@ -156,12 +156,15 @@ class DeadLetters:
 def _inputs(plan: Plan, ref: ResourceRef) -> Iterator[TopicInput | ChannelInput]:
     """The topics and channels that a resource reads record by record."""
     sides: tuple[StreamPlan | str, ...] = ()
-    if ref.kind == "agent" and (agent := plan.agent(ref.name)):
-        yield agent.input
-    elif ref.kind == "join" and (join := plan.join(ref.name)):
-        sides = (join.left, join.right)
-    elif ref.kind == "table" and (made := plan.aggregation(ref.name)):
-        sides = (made.origin,)
+    match plan.running(ref):
+        case AgentPlan(input=read):
+            yield read
+        case AggregationPlan(origin=origin):
+            sides = (origin,)
+        case TaskPlan() | TopicPlan() | None:
+            pass
+        case join:
+            sides = (join.left, join.right)
     for side in sides:
         if isinstance(side, StreamPlan):
             yield side.input

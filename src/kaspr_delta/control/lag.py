@@ -10,7 +10,12 @@ from kaspr_delta.control.rebuilds import start_in
 from kaspr_delta.engine.rows.sequence import version_of
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.bindings import KafkaPlan
-from kaspr_delta.plan.definition.joins import RightForeignKeyJoinPlan, StreamTableJoinPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.joins import (
+    AggregationPlan,
+    RightForeignKeyJoinPlan,
+    StreamTableJoinPlan,
+    TableTableJoinPlan,
+)
 from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TablePlan, TopicInput
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.stream_checkpoint import positions_in
@@ -97,13 +102,14 @@ def _follows(agent: AgentPlan, table: TablePlan) -> bool:
 
 def _sides(plan: Plan, ref: ResourceRef) -> Mapping[str, str]:
     """By table, or join instead of a table, its name in the checkpoint of the resource that reads its rows."""
-    join = plan.join(ref.name) if ref.kind == "join" else None
-    if isinstance(join, TableTableJoinPlan):
-        return {join.left: "left", join.right: "right"}
-    if isinstance(join, StreamTableJoinPlan | RightForeignKeyJoinPlan):
-        return {join.right: "table"}
-    made = plan.aggregation(ref.name) if ref.kind == "table" else None
-    return {made.origin: "table"} if made is not None and isinstance(made.origin, str) else {}
+    match plan.running(ref):
+        case join if isinstance(join, TableTableJoinPlan):
+            return {join.left: "left", join.right: "right"}
+        case StreamTableJoinPlan() | RightForeignKeyJoinPlan() as join:
+            return {join.right: "table"}
+        case AggregationPlan(origin=str(table)):
+            return {table: "table"}
+    return {}
 
 
 def _newest_checkpoint(folder: Path) -> Path | None:

@@ -19,9 +19,8 @@ from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, RETRY_FOR, kind_for
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.page_reads import NativePageReads
-from kaspr_delta.storage.native.records import NativeRecords
-from kaspr_delta.storage.records import Records, RowsByName, SessionRecords
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.system_tables import RetryTables, RowsByName, SessionSystemTables
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -35,18 +34,17 @@ _AT_ONCE = 500
 class RetryableDeadLetters(DeadLetters):
     """The dead letters of an application whose tables this process may write."""
 
-    records: Records
+    tables: RetryTables
 
     @classmethod
     def of(cls, delta: DeltaRs, plan: Plan) -> RetryableDeadLetters:
         """The dead letters in a folder of this machine, without Spark."""
-        return cls(NativePageReads(delta), plan, NativeRecords(delta))
+        return cls(NativeSystemTables(delta), plan)
 
     @classmethod
     def by_session(cls, spark: SparkSession, tables: Tables, plan: Plan) -> RetryableDeadLetters:
         """The dead letters in any namespace, with Spark."""
-        records = SessionRecords(spark, tables)
-        return cls(records, plan, records)
+        return cls(SessionSystemTables(spark, tables), plan)
 
     def can_retry(self, letter: Letter) -> bool:
         """Whether the letter came from a topic or a channel."""
@@ -69,7 +67,7 @@ class RetryableDeadLetters(DeadLetters):
             for some in _chunks(sorted(mine, key=_failed_together)):
                 found, count = self._send(origin, some, only_failed=only_failed)
                 if found:
-                    self.records.delete(DEAD_LETTERS, self._are(found))
+                    self.tables.delete(DEAD_LETTERS, self._are(found))
                     done.extend(found)
                 sent[origin] = sent.get(origin, 0) + count
                 lost.extend(letter for letter in some if letter not in found)
@@ -85,10 +83,10 @@ class RetryableDeadLetters(DeadLetters):
         """Append the records of letters. Returns the letters that had one, and the number of new records."""
         found: dict[Letter, list[dict[str, Any]]] = {}
         sent = 0
-        for part in [letters] if self.records.many_transactions else _failed_batches(letters):
+        for part in [letters] if self.tables.many_transactions else _failed_batches(letters):
 
             def rows(part: Sequence[Letter] = part) -> RowsByName:
-                there = records_of(self.records, origin, part)
+                there = records_of(self.tables, origin, part)
                 found.update(there)
                 return {
                     f"retry:{letter.id}": [
@@ -98,7 +96,7 @@ class RetryableDeadLetters(DeadLetters):
                     for letter in part
                 }
 
-            sent += self.records.append_once(origin.table, rows)
+            sent += self.tables.append_once(origin.table, rows)
         return found, sent
 
     def _tell(self, letters: Iterable[Letter], done: str) -> None:
@@ -108,7 +106,7 @@ class RetryableDeadLetters(DeadLetters):
         for ref, count in by_resource(letters).items():
             message = f"{count} dead letter{'s' if count > 1 else ''} {done}"
             events.append((now, NORMAL, "DeadLetterRetried", kind_called(ref.kind), ref.name, message))
-        self.records.system.append(EVENTS, events)
+        self.tables.append(EVENTS, events)
 
     def _are(self, letters: Iterable[Letter]) -> str:
         """The SQL condition that holds only for the rows of letters."""
@@ -118,7 +116,7 @@ class RetryableDeadLetters(DeadLetters):
         columns = ("resource", "source", "key", "value", "reason", "detail", "timestamp", "at", "batch")
         values = {quoted(name): getattr(letter, name) for name in columns}
         return " AND ".join(
-            f"{name} IS NULL" if value is None else f"{name} = {self.records.value(value)}"
+            f"{name} IS NULL" if value is None else f"{name} = {self.tables.value(value)}"
             for name, value in values.items()
         )
 
@@ -142,9 +140,9 @@ _EMISSION = ("key", "kind", "left", "right", "timestamp")
 _ORDER = ("checkpoint", "batch", "seq")
 
 
-def records_of(records: Records, origin: Origin, letters: Sequence[Letter]) -> dict[Letter, list[dict[str, Any]]]:
+def records_of(tables: RetryTables, origin: Origin, letters: Sequence[Letter]) -> dict[Letter, list[dict[str, Any]]]:
     """The record of each letter, once per copy, as columns of its origin's table. Letters without one are left out."""
-    found = (_on_channel if origin.kind == "channel" else _on_topic)(records, origin, letters)
+    found = (_on_channel if origin.kind == "channel" else _on_topic)(tables, origin, letters)
     return {letter: rows for letter, rows in found if rows}
 
 
@@ -156,7 +154,7 @@ def handed_to(reader: str, origin: Origin, record: Mapping[str, Any]) -> dict[st
 
 
 def _on_topic(
-    records: Records, origin: Origin, letters: Sequence[Letter]
+    tables: RetryTables, origin: Origin, letters: Sequence[Letter]
 ) -> Iterator[tuple[Letter, list[dict[str, Any]]]]:
     """The records of letters from their topic, each once per copy. None of one that is gone.
 
@@ -164,9 +162,9 @@ def _on_topic(
     one reader is removed.
     """
     moments = {letter.timestamp for letter in letters}
-    listed = ", ".join(records.value(moment) for moment in moments if moment is not None)
+    listed = ", ".join(tables.value(moment) for moment in moments if moment is not None)
     at = [*([f"timestamp IN ({listed})"] if listed else []), *(["timestamp IS NULL"] if None in moments else [])]
-    rows = records.rows(origin.table, _RECORD, " OR ".join(at))
+    rows = tables.having(origin.table, _RECORD, " OR ".join(at))
     by_moment: dict[datetime | None, list[dict[str, Any]]] = {moment: [] for moment in moments}
     for row in rows:
         by_moment[row["timestamp"]].append(row)
@@ -179,16 +177,16 @@ def _on_topic(
 
 
 def _on_channel(
-    records: Records, origin: Origin, letters: Sequence[Letter]
+    tables: RetryTables, origin: Origin, letters: Sequence[Letter]
 ) -> Iterator[tuple[Letter, list[dict[str, Any]]]]:
     """The records of letters from their channel, each once per copy.
 
     None if the channel holds states and has a newer record of the key: the older state would become the last one.
     """
-    keys = records.value(tuple({letter.key or "" for letter in letters}))
+    keys = tables.value(tuple({letter.key or "" for letter in letters}))
     where = f"key IN {keys} AND kind IN ('value', 'tombstone') AND checkpoint IS NOT NULL"
     newest = sorted(
-        records.rows(origin.table, (*_EMISSION, *_ORDER), where),
+        tables.having(origin.table, (*_EMISSION, *_ORDER), where),
         key=lambda row: tuple(row[name] for name in _ORDER),
         reverse=True,
     )

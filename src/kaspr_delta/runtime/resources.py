@@ -29,6 +29,7 @@ from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.errors import NotFoundError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import (
+    AggregationPlan,
     ForeignKeyJoinPlan,
     JoinPlan,
     RightForeignKeyJoinPlan,
@@ -37,7 +38,7 @@ from kaspr_delta.plan.definition.joins import (
     StreamTableJoinPlan,
     TableTableJoinPlan,
 )
-from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TaskPlan, TopicPlan
 from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.plan.names import value_view
 from kaspr_delta.runtime.failures import made_to_wait
@@ -77,19 +78,20 @@ def _kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, layouts.Layout
         for name in () if table.is_foreign else dict.fromkeys((table.delta_name, table.state)):
             shown = name == table.delta_name
             yield name, layouts.table_layout(table if shown else replace(table, storage=StoragePlan()))
-        if aggregation := plan.aggregation(ref.name):
-            yield aggregation.log, layouts.AGGREGATION
-            if isinstance(aggregation.origin, str):
-                yield aggregation.contributions, layouts.CONTRIBUTIONS
-                yield aggregation.group_times, layouts.GROUP_TIMES
-    if ref.kind == "join" and (join := plan.join(ref.name)):
-        yield from _tables_of_join(join, *plan.column_types(join))
-    if ref.kind == "agent" and (agent := plan.agent(ref.name)):
-        yield agent.log, layouts.EFFECTS
-    if ref.kind == "task" and (task := plan.task(ref.name)):
-        yield task.log, layouts.EFFECTS
-    if ref.kind == "topic" and (topic := plan.topic(ref.name)) and topic.binding:
-        yield topic.log, layouts.INGEST if topic.binding.direction == "input" else layouts.EXPORT
+    match plan.running(ref):
+        case AggregationPlan() as made:
+            yield made.log, layouts.AGGREGATION
+            if isinstance(made.origin, str):
+                yield made.contributions, layouts.CONTRIBUTIONS
+                yield made.group_times, layouts.GROUP_TIMES
+        case AgentPlan() | TaskPlan() as pipeline:
+            yield pipeline.log, layouts.EFFECTS
+        case TopicPlan() as topic:
+            yield topic.log, layouts.INGEST if topic.bound.direction == "input" else layouts.EXPORT
+        case None:
+            return
+        case join:
+            yield from _tables_of_join(join, *plan.column_types(join))
 
 
 def _tables_of_join(join: JoinPlan, left: Type | None, right: Type | None) -> Iterator[tuple[str, layouts.Layout]]:
@@ -230,18 +232,19 @@ def run_of(delta: Tables, plan: Plan, ref: ResourceRef) -> ResourceRun:
 
 
 def _resource(delta: Tables, plan: Plan, ref: ResourceRef) -> Resource[Any]:
-    if ref.kind == "join" and (join := plan.join(ref.name)):
-        return _JOINS[type(join)](delta, join, plan)
-    if ref.kind == "table" and (aggregation := plan.aggregation(ref.name)):
-        over_table = isinstance(aggregation.origin, str)
-        return (TableAggregation if over_table else StreamAggregation)(delta, aggregation, plan)
-    if ref.kind == "agent" and (agent := plan.agent(ref.name)):
-        return Agent(delta, agent, plan)
-    if ref.kind == "task" and (task := plan.task(ref.name)):
-        return Task(delta, task, plan)
-    if ref.kind == "topic" and (topic := plan.topic(ref.name)) and topic.binding:
-        return (Ingest if topic.binding.direction == "input" else Export)(delta, topic, plan)
-    raise NotFoundError.among("resource that runs", str(ref), map(str, plan.runs))
+    match plan.running(ref):
+        case AggregationPlan() as made:
+            return (TableAggregation if isinstance(made.origin, str) else StreamAggregation)(delta, made, plan)
+        case AgentPlan() as agent:
+            return Agent(delta, agent, plan)
+        case TaskPlan() as task:
+            return Task(delta, task, plan)
+        case TopicPlan() as topic:
+            return (Ingest if topic.bound.direction == "input" else Export)(delta, topic, plan)
+        case None:
+            raise NotFoundError.among("resource that runs", str(ref), map(str, plan.runs))
+        case join:
+            return _JOINS[type(join)](delta, join, plan)
 
 
 def _variant(column: str, *, raw: bool) -> str:

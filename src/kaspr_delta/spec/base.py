@@ -7,11 +7,12 @@ between fields: all broken rules are reported at once, each with its location.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -45,6 +46,10 @@ class Problem:
     other: FieldPath | None = None
     absent: tuple[FieldPath, ...] = ()
 
+    def below(self, field: str) -> Problem:
+        """The same problem, relative to the mapping that holds this one in a field."""
+        return replace(self, at=(field, *self.at))
+
 
 def optional(description: str, **settings: Any) -> Any:
     """A field that may be absent, with the description that editors and the reference show."""
@@ -73,6 +78,17 @@ def refused(*problems: Problem) -> PydanticCustomError:
     return PydanticCustomError(PROBLEMS, "{message}", {"message": problems[0].message, "problems": problems})
 
 
+def checked(rule: Callable[[Any], Iterable[Problem]]) -> AfterValidator:
+    """The annotation of a field that keeps a rule: a function of its value that gives the problems with it."""
+
+    def check(value: Any) -> Any:
+        if found := tuple(rule(value)):
+            raise refused(*found)
+        return value
+
+    return AfterValidator(check)
+
+
 class Spec(BaseModel):
     """A mapping in a manifest. ``key: `` without a value counts as absent, as it does in Kubernetes."""
 
@@ -80,30 +96,18 @@ class Spec(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _says_everything(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        broken = tuple(cls.combination_problems(data)) if isinstance(data, dict) else ()
-        if not broken:
-            return handler(data)
-        try:
-            handler(data)
-        except ValidationError as error:
-            both = [*_details(error), InitErrorDetails(type=refused(*broken), input=data)]
-            raise ValidationError.from_exception_data(cls.__name__, both) from None
-        raise refused(*broken)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_is_absent(cls, data: object) -> object:
+    def _checked(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(data, dict):
-            return data
-        known = cls.field_names()
-        return {key: value for key, value in data.items() if value is not None or key not in known}
-
-    @model_validator(mode="after")
-    def _keeps_its_rules(self) -> Self:
-        if found := tuple(self.problems()):
+            return handler(data)
+        known, broken = cls.field_names(), tuple(cls.combination_problems(data))
+        try:
+            spec = handler({key: value for key, value in data.items() if value is not None or key not in known})
+        except ValidationError as error:
+            both = [*_details(error), *(InitErrorDetails(type=refused(one), input=data) for one in broken)]
+            raise ValidationError.from_exception_data(cls.__name__, both) from None
+        if found := (*broken, *spec.problems()):
             raise refused(*found)
-        return self
+        return spec
 
     def problems(self) -> Iterator[Problem]:
         """The broken rules between fields. Overridden by mappings that have such rules."""

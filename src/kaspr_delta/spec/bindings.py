@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Boolean, Problem, Spec, Text, at_least_one, one_of, optional
+from kaspr_delta.spec.base import Boolean, Problem, Spec, Text, at_least_one, checked, one_of, optional
+from kaspr_delta.spec.column_types import Schema
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.kubernetes import Authentication, Tls
 from kaspr_delta.spec.near import listing, suggestion
-from kaspr_delta.spec.topics import topic_name_problems
+from kaspr_delta.spec.topics import TopicName
 
 Direction = Literal["input", "output"]
 FileFormat = Literal["json", "csv", "parquet", "avro"]
@@ -24,18 +25,17 @@ INPUT_ONLY = ("schema", "key", "timestamp", "header", "delimiter")
 """The settings of files that say how they are read."""
 
 
-def absolute_path_problems(path: str | None, field: str) -> Iterator[Problem]:
+def absolute_path_problems(path: str) -> Iterator[Problem]:
     """A problem for a relative path: a path must lead to the same place from every folder and machine."""
-    if path is not None and not _ABSOLUTE.match(path):
+    if not _ABSOLUTE.match(path):
         hint = "for example /data/clicks, or /Volumes/main/raw/clicks on Databricks"
-        message = f"'{path}' depends on where the application runs: a path must be absolute, or a URI"
-        yield Problem(message, hint, (field,))
+        yield Problem(f"'{path}' depends on where the application runs: a path must be absolute, or a URI", hint)
 
 
 class KafkaBinding(Spec):
     """A topic on Kafka. What is not said here is the KasprApp's own."""
 
-    topic: Text | None = optional("its name on Kafka, where that is another one")
+    topic: TopicName | None = optional("its name on Kafka, where that is another one")
     bootstrap_servers: Text | None = optional("host:port of its brokers, with commas between")
     tls: Tls | None = optional("how its certificates are checked")
     authentication: Authentication | None = optional("how to log in")
@@ -46,23 +46,19 @@ class KafkaBinding(Spec):
         default=True, description="stop where Kafka has removed records that were not read yet"
     )
 
-    def problems(self) -> Iterator[Problem]:
-        yield from topic_name_problems(self.topic, "topic")
-
 
 class FilesBinding(Spec):
     """A topic whose records are rows of files in a folder."""
 
-    path: Text = Field(description="a folder, as an absolute path or a URI")
+    path: Annotated[Text, checked(absolute_path_problems)] = Field(description="a folder, as an absolute path or a URI")
     format: FileFormat = Field(description="'json' (JSON lines), 'csv', 'parquet' or 'avro'")
-    columns: Text | None = optional("as in `id STRING, price DOUBLE`", alias="schema")
+    columns: Schema | None = optional("as in `id STRING, price DOUBLE`", alias="schema")
     key: Text | None = optional("the column or field with the key")
     timestamp: Text | None = optional("the column or field with the time")
     header: Boolean | None = optional("csv: whether the first line names the columns")
     delimiter: Text | None = optional("csv: the separator of columns")
 
     def problems(self) -> Iterator[Problem]:
-        yield from absolute_path_problems(self.path, "path")
         for field, given in (("header", self.header), ("delimiter", self.delimiter)):
             if given is not None and self.format != "csv":
                 yield Problem(f"'{field}' is for csv, and these files are {self.format}", "remove it", (field,))
@@ -73,12 +69,7 @@ class FilesBinding(Spec):
         if self.format == "json":
             yield Problem("JSON lines need no 'schema': each line is a value of its own", "remove it", ("schema",))
             return
-        try:
-            names = [column.name for column in columns_of(self.columns)]
-        except ValueError as error:
-            hint = "for example `schema: id STRING, price DECIMAL(10, 2)`"
-            yield Problem(f"'schema' cannot be read: {error}", hint, ("schema",))
-            return
+        names = [column.name for column in columns_of(self.columns)]
         for field, column in (("key", self.key), ("timestamp", self.timestamp)):
             if column is not None and column not in names:
                 hint = suggestion(column, names, "its columns are")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from typing import Literal
+from itertools import starmap
+from typing import Annotated, Literal
 
-from kaspr_delta.spec.ddl import Column, Type, names_in
+from kaspr_delta.spec.base import Problem, Text, checked
+from kaspr_delta.spec.ddl import Column, Type, columns_of, names_in
 from kaspr_delta.spec.near import suggestion
 
 KeyKind = Literal["text", "number", "boolean", "date", "time", "local time", "bytes"]
@@ -53,6 +55,23 @@ def column_problems(columns: tuple[Column, ...], *, written: bool) -> Iterator[t
             elif part.name == "MAP" and part.inner[0].name not in ({"STRING"} if written else _MAP_KEYS):
                 hint = "use `MAP<STRING, …>`" if written else "leave it out"
                 yield f"column '{column.name}' has a map with keys of type {part.inner[0]}", hint
+
+
+def _unreadable(schema: str) -> Iterator[Problem]:
+    try:
+        columns_of(schema)
+    except ValueError as error:
+        hint = "for example `schema: order_id STRING, price DECIMAL(10, 2)`"
+        yield Problem(f"'schema' cannot be read: {error}", hint)
+
+
+Schema = Annotated[Text, checked(_unreadable)]
+"""Columns in Spark's DDL."""
+
+TableSchema = Annotated[
+    Schema, checked(lambda schema: starmap(Problem, column_problems(columns_of(schema), written=True)))
+]
+"""Columns of a table that is written here."""
 
 
 def name_problems(names: Collection[str], *, written: bool) -> Iterator[tuple[str, str]]:

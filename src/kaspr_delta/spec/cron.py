@@ -56,8 +56,8 @@ def cron_problem(text: str) -> str | None:
     if len(fields) not in {5, 6}:
         return f"a cron text has 5 fields (or 6, with seconds last), '{text}' has {len(fields)}"
     for part, field in _parts(fields, _CRON):
-        if problem := _part_problem(part, *field):
-            return problem
+        if problem := _part_problem(part.replace("?", "*"), *field[1:], quartz=False):
+            return f"{field[0]} '{part}' {problem}"
     try:
         CronSim(for_cronsim(text), datetime(2000, 1, 1, tzinfo=timezone.utc))
     except CronSimError as error:
@@ -88,7 +88,9 @@ def quartz_problem(text: str) -> str | None:
         return f"{text!r} has {len(fields)} field{'s' * (len(fields) != 1)}, {expected}"
     for part, field in _parts(fields, _QUARTZ):
         special = _SPECIAL.get(field[0])
-        if not (special and special.fullmatch(part)) and (problem := _quartz_part_problem(part, *field[1:])):
+        if special and special.fullmatch(part):
+            continue
+        if problem := _part_problem(part, *field[1:], quartz=True):
             return f"{text!r}: {field[0]} {part!r} {problem}"
     if (fields[_DAY_OF_MONTH] == "?") == (fields[_DAY_OF_WEEK] == "?"):
         return f"{text!r}: exactly one of day of the month and day of the week is '?'"
@@ -112,39 +114,19 @@ def _parts(fields: list[str], of: tuple[_Field, ...]) -> Iterator[tuple[str, _Fi
         yield from ((part, field) for part in text.split(","))
 
 
-def _part_problem(part: str, name: str, low: int, high: int, names: tuple[str, ...]) -> str | None:
-    match = _PART.fullmatch(part.replace("?", "*"))
-    if match is None:
-        return f"'{part}' is no {name}"
-    if match["step"] is not None and int(match["step"]) == 0:
-        return f"the step of '{part}' is zero"
-    if match["first"] == "*":
-        return f"'{part}' is no {name}" if match["last"] else None
-    bounds: list[int] = []
-    for bound in (match["first"], match["last"]):
-        if bound is None:
-            continue
-        number = names.index(bound.lower()) + low if bound.lower() in names else None
-        if number is None and bound.isdigit():
-            number = int(bound)
-        if number is None or not low <= number <= high:
-            return f"{name} '{bound}' is not between {low} and {high}"
-        bounds.append(number)
-    return f"'{part}' ends before it begins" if bounds != sorted(bounds) else None
-
-
-def _quartz_part_problem(part: str, lowest: int, highest: int, words: tuple[str, ...]) -> str | None:
+def _part_problem(part: str, low: int, high: int, names: tuple[str, ...], *, quartz: bool) -> str | None:
+    """The problem with a part of a field. In Quartz ranges may wrap around, and no step is longer than its field."""
     match = _PART.fullmatch(part)
     if match is None:
         return "is not understood"
     first, last, step = match.group("first", "last", "step")
     if first == "*" and last is not None:
         return "is a range without a beginning"
-    for end in (first, last):
-        if end is None or end == "*" or end.lower() in words:
-            continue
-        if not end.isdecimal() or not lowest <= int(end) <= highest:
-            return f"is not between {lowest} and {highest}"
-    if step is not None and not 1 <= int(step) <= highest:
-        return f"has a step that is not between 1 and {highest}"
-    return None
+    ends: list[int] = []
+    for end in (end.lower() for end in (first, last) if end not in {None, "*"}):
+        ends.append(low + names.index(end) if end in names else int(end) if end.isdecimal() else -1)
+        if not low <= ends[-1] <= high:
+            return f"is not between {low} and {high}"
+    if step is not None and not 1 <= int(step) <= (high if quartz else int(step)):
+        return f"has a step that is not between 1 and {high}"
+    return None if quartz or ends == sorted(ends) else "ends before it begins"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -80,16 +78,14 @@ class JoinSpec(ResourceSpec):
         if self.storage is not None:
             of_table = self.storage.problems_of_table(self._bounded)
             for problem in of_table if self.has_result else self.storage.problems_of_channel():
-                yield replace(problem, at=("storage", *problem.at))
+                yield problem.below("storage")
 
     @property
     def _bounded(self) -> list[str]:
         """The columns by which rows of its result can be clustered; of columns of unknown type it is not known."""
         if self.select is None:
             return ["key", "timestamp"]
-        with contextlib.suppress(ValueError):  # reported as the schema's
-            return ["key", *(self.select.columns or (column.name for column in self.select.declared))]
-        return []
+        return ["key", *(self.select.columns or (column.name for column in self.select.declared))]
 
     @property
     def shape(self) -> Shape:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
@@ -24,7 +24,6 @@ from kaspr_delta.spec.document import Document, read_document
 from kaspr_delta.spec.limits import LONGEST_FILE, MOST_FILES, Allowance
 from kaspr_delta.spec.manifest import MANIFEST, Manifest
 from kaspr_delta.spec.messages import found, manifest_findings
-from kaspr_delta.spec.resource import Code
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _SEPARATOR = re.compile(r"^(---|\.\.\.)(?=\s|$)")
@@ -34,12 +33,16 @@ _SUFFIXES = {".yaml", ".yml"}
 
 @dataclass(frozen=True)
 class LoadedManifest:
-    """A valid manifest, its own YAML text and the location where the text begins."""
+    """A valid manifest, its own YAML text and the location where the text begins.
+
+    ``snippets`` are its functions, by the path of the field that holds their Python.
+    """
 
     manifest: Manifest
     text: str
     location: Location
     positions: Positions = field(repr=False, compare=False)
+    snippets: Mapping[FieldPath, Snippet] = field(repr=False, compare=False)
 
     def locate(self, *path: str | int) -> Location:
         """The location of a field's key, for example ``locate("spec", "input")``, or of its nearest parent's key."""
@@ -48,10 +51,6 @@ class LoadedManifest:
     def locate_value(self, *path: str | int) -> Location:
         """The location where the value of a field begins, or of its nearest parent's key."""
         return self.positions.value(path)
-
-    def snippet(self, code: Code, *path: str | int) -> Snippet:
-        """The Python of the Code block at ``path``, ready to be called."""
-        return snippet_at(path, code.python, code.entrypoint, self.positions)
 
 
 @dataclass(frozen=True)
@@ -198,11 +197,17 @@ def _load_document(lines: list[str], file: str, first_line: int, allowance: Allo
         manifest = MANIFEST.validate_python(document.data)
     except ValidationError as error:
         findings.extend(manifest_findings(error.errors(include_url=False), document.data, document.positions))
-    if document.data.get("kind") != "KasprApp":
-        findings.extend(snippet_findings(document))
+    snippets: dict[FieldPath, Snippet] = {}
+    for path, source, entrypoint in _code_blocks(document.data, ()) if document.data.get("kind") != "KasprApp" else ():
+        try:
+            snippets[path] = _snippet(path, source, entrypoint, document.positions)
+        except SnippetError as error:
+            findings.append(
+                Finding(Severity.ERROR, _location(error, source, path, document), error.message, error.hint)
+            )
     if manifest is None or has_errors(findings):
         return LoadedManifests((), sorted_findings(findings), frozenset(_named(document.data)))
-    loaded = LoadedManifest(manifest, text, Location(file, start.line), document.positions)
+    loaded = LoadedManifest(manifest, text, Location(file, start.line), document.positions, snippets)
     return LoadedManifests((loaded,), sorted_findings(findings))
 
 
@@ -213,8 +218,8 @@ def _named(data: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield data["kind"], name
 
 
-def snippet_at(path: FieldPath, source: str, entrypoint: str | None, positions: Positions) -> Snippet:
-    """The snippet of the Code block at ``path``. Raises SnippetError if it cannot be used.
+def _snippet(path: FieldPath, source: str, entrypoint: str | None, positions: Positions) -> Snippet:
+    """The snippet of a field. Raises SnippetError if it cannot be used.
 
     Its file and first line are those of the manifest, so that tracebacks point into the YAML.
     """
@@ -222,15 +227,6 @@ def snippet_at(path: FieldPath, source: str, entrypoint: str | None, positions: 
     if path[-2:] == ("processors", "init"):
         return resolve_statements(source, file=location.value.file, first_line=location.text_line)
     return resolve(source, entrypoint, file=location.value.file, first_line=location.text_line)
-
-
-def snippet_findings(document: Document) -> Iterator[Finding]:
-    """The errors in all Code blocks of a document, even if the document has other errors."""
-    for path, source, entrypoint in _code_blocks(document.data, ()):
-        try:
-            snippet_at(path, source, entrypoint, document.positions)
-        except SnippetError as error:
-            yield Finding(Severity.ERROR, _location(error, source, path, document), error.message, error.hint)
 
 
 def _location(error: SnippetError, source: str, path: FieldPath, document: Document) -> Location:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from kaspr_delta.spec.base import Problem, Spec, Text, at_least_one, one_of, optional
-from kaspr_delta.spec.column_types import column_problems, name_problems
+from kaspr_delta.spec.column_types import TableSchema, name_problems
 from kaspr_delta.spec.ddl import Column, columns_of
 
 _NAMES = re.compile(r"(left|right)(\.(`([^`]|``)+`|[^.`][^.]*))+", re.DOTALL)
@@ -25,7 +25,7 @@ class Select(Spec):
     )
     python: Text | None = optional("instead: a Python function (left, right) that returns a dictionary of the columns")
     entrypoint: Text | None = optional("the function to call, where the text holds several; else the first")
-    types: Text | None = optional(
+    types: TableSchema | None = optional(
         "the columns with their types; needed where typed tables do not tell them", alias="schema"
     )
 
@@ -41,7 +41,7 @@ class Select(Spec):
 
     @property
     def declared(self) -> tuple[Column, ...]:
-        """The columns of the schema; none without one. Raises ValueError if it cannot be read."""
+        """The columns of the schema; none without one."""
         return columns_of(self.types) if self.types else ()
 
     def problems(self) -> Iterator[Problem]:
@@ -49,18 +49,10 @@ class Select(Spec):
             if not _NAMES.fullmatch(path):
                 hint = "write `left.COLUMN` or `right.COLUMN`, also with fields of columns"
                 yield Problem(f"'{path}' is of no side of the join", hint, ("columns", name))
-        try:
-            declared = self.declared
-        except ValueError as error:
-            hint = "for example `schema: id STRING, price DOUBLE`"
-            yield Problem(f"'schema' cannot be read: {error}", hint, ("schema",))
-            return
-        for message, hint in column_problems(declared, written=True):
-            yield Problem(message, hint, ("schema",))
-        names = [column.name for column in declared]
-        for message, hint in () if declared else name_problems(self.columns or (), written=True):
+        names = [column.name for column in self.declared]
+        for message, hint in () if names else name_problems(self.columns or (), written=True):
             yield Problem(message, hint, ("columns",))
-        if self.columns and declared and set(names) != set(self.columns):
+        if self.columns and names and set(names) != set(self.columns):
             yield Problem("'schema' and 'columns' do not have the same columns", "name each in both", ("schema",))
         for name in (*(self.columns or ()), *names):
             if name.lower() in _OWN:

@@ -8,13 +8,13 @@ from typing import Any
 from kaspr_delta.spec.base import PositiveInteger, Problem, Spec, Text, at_least_one, one_of, optional
 from kaspr_delta.spec.near import listing
 from kaspr_delta.spec.resource import TopicSerializer
-from kaspr_delta.spec.topics import topic_name_problems
+from kaspr_delta.spec.topics import TopicName
 
 
 class StreamSide(Spec):
     """The records of a topic or of a join's channel, as they come."""
 
-    topic: Text | None = optional("the name of a topic")
+    topic: TopicName | None = optional("the name of a topic")
     channel: Text | None = optional("the outputChannel of a KasprJoin")
     key_serializer: TopicSerializer | None = optional("how keys are read; without it as the application does")
     value_serializer: TopicSerializer | None = optional("how values are read; without it as the application does")
@@ -28,9 +28,6 @@ class StreamSide(Spec):
             "a stream",
             "`topic: NAME` for a topic, `channel: NAME` for the channel of a join",
         )
-
-    def problems(self) -> Iterator[Problem]:
-        yield from topic_name_problems(self.topic, "topic")
 
 
 class Origin(StreamSide):

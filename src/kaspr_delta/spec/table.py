@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -13,13 +11,13 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from kaspr_delta.spec.aggregation import Aggregate, Count, ToTable, making_problems
 from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, Text, TextMap, optional
 from kaspr_delta.spec.bindings import absolute_path_problems
-from kaspr_delta.spec.column_types import column_problems, key_problems
+from kaspr_delta.spec.column_types import TableSchema, key_problems
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.durations import Duration, PositiveDuration, milliseconds
 from kaspr_delta.spec.resource import Code, OnChange, Resource, ResourceSpec, TableSerializer
 from kaspr_delta.spec.storage import TableStorage
 from kaspr_delta.spec.streams import Origin
-from kaspr_delta.spec.topics import config_problems
+from kaspr_delta.spec.topics import TopicConfig
 
 # Fields of a table that holds keys and JSON values.
 _OF_OTHERS = ("keySerializer", "valueSerializer", "window", "from")
@@ -37,7 +35,7 @@ class TableSource(Spec):
 
     def problems(self) -> Iterator[Problem]:
         if "/" in self.table:
-            yield from absolute_path_problems(self.table, "table")
+            yield from (problem.below("table") for problem in absolute_path_problems(self.table))
         elif not re.fullmatch(r"[^.\s]+\.[^.\s]+(\.[^.\s]+)?", self.table):
             hint = "write `catalog.schema.name`, `schema.name`, or the absolute path of its folder"
             yield Problem(f"'{self.table}' does not say where the table is", hint, ("table",))
@@ -67,21 +65,6 @@ def typed_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("'key' names columns of a 'schema'", _SCHEMA_HINT, ("key",), absent=(("schema",),))
 
 
-def schema_problems(schema: str | None, key: tuple[str, ...]) -> Iterator[Problem]:
-    """The problems with declared columns and their key."""
-    if schema is None:
-        return
-    try:
-        columns = columns_of(schema)
-    except ValueError as error:
-        yield Problem(f"'schema' cannot be read: {error}", _SCHEMA_HINT, ("schema",))
-        return
-    for message, hint in column_problems(columns, written=True):
-        yield Problem(message, hint, ("schema",))
-    for message, hint in key_problems(columns, key):
-        yield Problem(message, hint, ("key",))
-
-
 class TumblingWindow(Spec):
     """Windows of one size, one after another."""
 
@@ -89,12 +72,10 @@ class TumblingWindow(Spec):
     expires: Duration | None = optional("how long after their window rows stay; else for ever")
 
 
-class HoppingWindow(Spec):
+class HoppingWindow(TumblingWindow):
     """Windows of one size that begin every ``step`` and so may overlap."""
 
-    size: PositiveDuration = Field(description="the length of a window, such as '5m'")
     step: PositiveDuration = Field(description="how often a new window begins, such as '1m'")
-    expires: Duration | None = optional("how long after their window rows stay; else for ever")
 
     def problems(self) -> Iterator[Problem]:
         if milliseconds(self.step) > milliseconds(self.size):
@@ -164,7 +145,7 @@ class TableSpec(ResourceSpec):
     partitions: PositiveInteger | None = optional(
         "compared with the join's other side; else the application's topicPartitions"
     )
-    extra_topic_configs: TextMap = Field(
+    extra_topic_configs: TopicConfig = Field(
         default_factory=dict, description="of the changelog; `cleanup.policy` and `retention.ms` have an effect"
     )
     options: TextMap = Field(default_factory=dict)
@@ -178,7 +159,9 @@ class TableSpec(ResourceSpec):
     on_change: OnChange | None = optional(
         "made from a table: the reaction to a changed definition; else the application's"
     )
-    columns: Text | None = optional("the columns of its rows, as in `order_id STRING, price DOUBLE`", alias="schema")
+    columns: TableSchema | None = optional(
+        "the columns of its rows, as in `order_id STRING, price DOUBLE`", alias="schema"
+    )
     key: Text | list[Text] | None = optional(
         "of a table with a schema: the column, or the columns, that tell rows apart"
     )
@@ -202,17 +185,14 @@ class TableSpec(ResourceSpec):
         if self.columns is None:
             key = [] if self.key_serializer == "raw" else ["key"]
             return [*key, "timestamp", *(("window_start", "window_end") if self.window else ())]
-        with contextlib.suppress(ValueError):  # reported as the schema's
-            return [one.name for one in columns_of(self.columns) if one.type.name not in _WITHOUT_BOUNDS]
-        return []
+        return [one.name for one in columns_of(self.columns) if one.type.name not in _WITHOUT_BOUNDS]
 
     def problems(self) -> Iterator[Problem]:
-        if not self.source:
-            yield from schema_problems(self.columns, self.key_columns)
+        if self.columns and not self.source:
+            for message, hint in key_problems(columns_of(self.columns), self.key_columns):
+                yield Problem(message, hint, ("key",))
         for problem in self.storage.problems_of_table(self._bounded) if self.storage else ():
-            yield replace(problem, at=("storage", *problem.at))
-        for problem in config_problems(self.extra_topic_configs):
-            yield replace(problem, at=("extraTopicConfigs", *problem.at))
+            yield problem.below("storage")
 
 
 class KasprTable(Resource):

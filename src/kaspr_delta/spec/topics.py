@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from typing import Annotated
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Boolean, Integer, PositiveInteger, Problem, Spec, Text, TextMap, optional
+from kaspr_delta.spec.base import Boolean, Integer, PositiveInteger, Problem, Spec, Text, TextMap, checked, optional
 from kaspr_delta.spec.patterns import pattern_problem
 from kaspr_delta.spec.resource import Code, TopicSerializer
 
@@ -34,8 +34,7 @@ def retention(configs: Mapping[str, str]) -> int | None:
     return None if given == -1 else given
 
 
-def config_problems(configs: Mapping[str, str]) -> Iterator[Problem]:
-    """The problems with the settings that have an effect."""
+def _config_problems(configs: Mapping[str, str]) -> Iterator[Problem]:
     if RETENTION in configs and not _WHOLE_NUMBER.fullmatch(configs[RETENTION]):
         hint = "a whole number of milliseconds, or -1 for ever"
         yield Problem(f"'{configs[RETENTION]}' is no {RETENTION}", hint, (RETENTION,))
@@ -47,13 +46,18 @@ def _policies(configs: Mapping[str, str], default: str) -> set[str]:
     return {policy.strip() for policy in configs.get(CLEANUP, default).split(",")}
 
 
+TopicConfig = Annotated[TextMap, checked(_config_problems)]
+"""Settings of a topic: those that have an effect are checked."""
+
 _TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
 
-def topic_name_problems(name: str | None, field: str) -> Iterator[Problem]:
-    """The problem with the name of a topic, given in ``field``."""
-    if name is not None and not _TOPIC_NAME.match(name):
-        yield Problem(f"'{name}' is no topic name", "letters, digits, '.', '_' and '-', at most 249", (field,))
+def _name_problems(name: str) -> Iterator[Problem]:
+    if not _TOPIC_NAME.match(name):
+        yield Problem(f"'{name}' is no topic name", "letters, digits, '.', '_' and '-', at most 249")
+
+
+TopicName = Annotated[Text, checked(_name_problems)]
 
 
 class TopicDeclaration(Spec):
@@ -65,13 +69,9 @@ class TopicDeclaration(Spec):
     compacting: Boolean | None = None
     deleting: Boolean | None = None
     replicas: PositiveInteger | None = None
-    config: TextMap = Field(
+    config: TopicConfig = Field(
         default_factory=dict, description="of the topic; `cleanup.policy` and `retention.ms` have an effect"
     )
-
-    def problems(self) -> Iterator[Problem]:
-        for problem in config_problems(self.config):
-            yield replace(problem, at=("config", *problem.at))
 
 
 class InputTopic(TopicDeclaration):
@@ -88,7 +88,6 @@ class InputTopic(TopicDeclaration):
         return tuple(dict.fromkeys(name.strip() for name in (self.name or "").split(",") if name.strip()))
 
     def problems(self) -> Iterator[Problem]:
-        yield from super().problems()
         if self.name is not None and self.pattern is not None:
             yield Problem("a topic has a 'name' or a 'pattern', not both", "remove one of the two", ("pattern",))
         if self.name is None and self.pattern is None:
@@ -96,18 +95,16 @@ class InputTopic(TopicDeclaration):
         if self.name is not None and not all(part.strip() for part in self.name.split(",")):
             yield Problem(f"'{self.name}' holds an empty topic name", "names are separated by single commas", ("name",))
         for name in self.names:
-            yield from topic_name_problems(name, "name")
-        if self.pattern is not None:
-            problem = pattern_problem(self.pattern)
-            if problem is not None:
-                hint = "an example is `pattern: (?!internal-).*`"
-                yield Problem(f"'{self.pattern}' is no pattern for topics: {problem}", hint, ("pattern",))
+            yield from (problem.below("name") for problem in _name_problems(name))
+        if self.pattern is not None and (problem := pattern_problem(self.pattern)):
+            hint = "an example is `pattern: (?!internal-).*`"
+            yield Problem(f"'{self.pattern}' is no pattern for topics: {problem}", hint, ("pattern",))
 
 
 class SendTarget(TopicDeclaration):
     """Where a value is sent, and what becomes its key, value, partition and headers."""
 
-    name: Text | None = optional("the topic")
+    name: TopicName | None = optional("the topic")
     name_selector: Code | None = optional("a Python function that returns the topic's name")
     key_selector: Code | None = optional("a Python function that returns the record's key")
     value_selector: Code | None = optional("a Python function that returns the record's value")
@@ -119,14 +116,12 @@ class SendTarget(TopicDeclaration):
     ack: Boolean = Field(default=False, description="give the next operation the record's metadata")
 
     def problems(self) -> Iterator[Problem]:
-        yield from super().problems()
         if self.name is not None and self.name_selector is not None:
             hint = "remove one of the two"
             yield Problem("a topic has a 'name' or a 'nameSelector', not both", hint, ("nameSelector",))
         if self.name is None and self.name_selector is None:
             hint = "for example `name: enriched-orders`"
             yield Problem("a topic to send to needs a 'name' or a 'nameSelector'", hint)
-        yield from topic_name_problems(self.name, "name")
 
 
 class OutputTopic(SendTarget):

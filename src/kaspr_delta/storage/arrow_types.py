@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -50,6 +51,13 @@ def arrow_schema_of(columns: StructType) -> pa.Schema:
     Raises TypeError for a type that has no values in Arrow.
     """
     return pa.schema([pa.field(one.name, _arrow_type(one.dataType), one.nullable) for one in columns])
+
+
+def batch_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as Arrow, given their values in the order of the columns."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def aligned(rows: pa.Table) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, quoted
@@ -67,52 +67,23 @@ class UnreadableError(SetupError):
         return str(self).strip().splitlines()[0][:300].rstrip(".")
 
 
-class SystemReads(Protocol):
-    """Reads of the system tables and topics of one application. A table that does not exist is empty."""
-
-    most_rows: ClassVar[int | None] = None
-    """The limit of statements that have no other limit."""
+class PageReads(Protocol):
+    """Reads of all Delta tables of one application by SQL. A table that does not exist is empty."""
 
     @staticmethod
     def literal(text: str) -> str:
         """A text in SQL."""
 
-    def system_rows(self, table: str, clauses: str) -> list[dict[str, Any]]:
-        """The rows of a system table or a topic. ``clauses`` follow FROM."""
+    @staticmethod
+    def comparable(struct: str) -> str:
+        """The SQL for a struct in a form that can be compared."""
+        return struct
 
     def named(self, table: str, version: int | None = None) -> str:
         """The table at a version, the newest by default, in the SQL of ``selected``."""
 
     def selected(self, table: str, version: int | None, columns: Columns, sql: str) -> list[dict[str, Any]]:
         """The rows of a SELECT with these columns. Raises UnreadableError if the version cannot be read."""
-
-    def newest(
-        self, table: str, order: Sequence[str], most: int | None, where: Mapping[str, str] | None = None
-    ) -> list[dict[str, Any]]:
-        """The rows of a system table or a topic with the greatest values in these columns, greatest first.
-
-        ``where`` restricts them to those with these texts.
-        """
-        condition = self._condition({name: (text,) for name, text in (where or {}).items()})
-        greatest = ", ".join(f"{quoted(name)} DESC" for name in order)
-        return self.system_rows(table, f"WHERE {condition} ORDER BY {greatest}{self._limit(most)}")
-
-    def _condition(self, texts: TextFilter) -> str:
-        tests = (f"{quoted(name)} IN ({', '.join(map(self.literal, among))})" for name, among in texts.items())
-        return " AND ".join(tests) or "true"
-
-    def _limit(self, most: int | None) -> str:
-        most = most or self.most_rows
-        return "" if most is None else f" LIMIT {most}"
-
-
-class PageReads(SystemReads, Protocol):
-    """Reads of all Delta tables of one application by SQL."""
-
-    @staticmethod
-    def comparable(struct: str) -> str:
-        """The SQL for a struct in a form that can be compared."""
-        return struct
 
     def counts(self, tables: Collection[str]) -> Mapping[str, int | str]:
         """The number of rows by table, or the reason why it cannot be read. Tables elsewhere are left out."""
@@ -138,7 +109,7 @@ class PageReads(SystemReads, Protocol):
         rows = f"{self.named(table, version)} WHERE {self._condition(texts)}"
         ordered = f" ORDER BY {', '.join(map(quoted, order))}" if order else ""
         counted = f"(SELECT count(*) FROM {rows}) AS many"
-        sql = f"SELECT {counted}, {self._struct(columns)} AS one FROM {rows}{ordered}{self._limit(most)}"
+        sql = f"SELECT {counted}, {self._struct(columns)} AS one FROM {rows}{ordered} LIMIT {most}"
         try:
             found = self.selected(table, version, {"many": _COUNT, "one": _struct_type(columns)}, sql)
         except UnreadableError as error:
@@ -167,11 +138,15 @@ class PageReads(SystemReads, Protocol):
         )
         sql = (
             f"WITH changed AS ({changed}) SELECT (SELECT count(*) FROM changed) AS many, before, after"
-            f" FROM changed ORDER BY {', '.join(keys)}{self._limit(most)}"
+            f" FROM changed ORDER BY {', '.join(keys)} LIMIT {most}"
         )
         row = _struct_type(columns)
         found = self.selected(table, version, {"many": _COUNT, "before": row, "after": row}, sql)
         return RowsChanged(_counted(found), tuple((row["before"], row["after"]) for row in found))
+
+    def _condition(self, texts: TextFilter) -> str:
+        tests = (f"{quoted(name)} IN ({', '.join(map(self.literal, among))})" for name, among in texts.items())
+        return " AND ".join(tests) or "true"
 
     def _struct(self, columns: Iterable[str]) -> str:
         return struct_of(columns, self.literal)

@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kaspr_delta.control.dead_letters import DeadLetters, Letter, letters_in, summed_by_resource
-from kaspr_delta.control.rebuilds import Query
 from kaspr_delta.web.access import Seals, Visitor
 
 # Letters on a page.
@@ -28,11 +27,11 @@ class LettersPages:
 
     seals: Seals = field(default_factory=Seals)
 
-    def all(self, letters: DeadLetters, query: Query, visitor: Visitor) -> dict[str, Any]:
+    def all(self, letters: DeadLetters, visitor: Visitor) -> dict[str, Any]:
         """The newest letters, of one resource or of all, each with its retry link or the reason why it has none."""
         resource = visitor.query.get("resource") or None
         with ThreadPoolExecutor() as at_once:
-            counting = at_once.submit(letters_in, query)
+            counting = at_once.submit(letters_in, letters.tables.query)
             newest = letters.newest(_MOST, resource)
         return {
             "title": "dead letters",

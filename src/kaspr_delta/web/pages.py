@@ -86,7 +86,7 @@ class Pages:
             case []:
                 found = "overview.html", self._overview(store, plan)
             case ["dead-letters"]:
-                found = "dead_letters.html", self._letters.all(store.letters(plan), store.system.query, visitor)
+                found = "dead_letters.html", self._letters.all(store.letters(plan), visitor)
             case ["dead-letters", "retry"]:
                 asked = self._letters.asked(store.letters(plan), visitor)
                 if asked is None:

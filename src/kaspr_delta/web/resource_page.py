@@ -59,7 +59,7 @@ def topic_page(store: Store, plan: Plan, topic: TopicPlan) -> dict[str, Any]:
     with ThreadPoolExecutor() as at_once:
         counting = at_once.submit(store.figures, plan, ref)
         reading = at_once.submit(
-            readable, f"'{table}'", lambda: store.tables.newest(table, ("timestamp", "seq"), _RECORDS)
+            readable, f"'{table}'", lambda: store.system.newest(table, ("timestamp", "seq"), _RECORDS)
         )
         batches = _batches_of(store, ref)
     figures, edges = counting.result(), edges_of(plan)
@@ -91,13 +91,13 @@ def _past(store: Store, plan: Plan, ref: ResourceRef) -> Past | None:
 def _events(store: Store, ref: ResourceRef) -> list[Event]:
     """The events of all resources of this kind and name, the oldest first."""
     named = {"kind": kind_called(ref.kind), "name": ref.name}
-    return sorted(Event(**row) for row in store.tables.newest(EVENTS, ("at",), _EVENTS, named))
+    return sorted(Event(**row) for row in store.system.newest(EVENTS, ("at",), _EVENTS, named))
 
 
 def _batches_of(store: Store, ref: ResourceRef) -> list[dict[str, Any]] | str:
     """The last batches of a resource, the oldest first; the reason if they cannot be read."""
     order, where = ("checkpoint", "batch"), {"resource": str(ref)}
-    found = readable("batches", lambda: store.tables.newest(PROGRESS, order, _BATCHES, where))
+    found = readable("batches", lambda: store.system.newest(PROGRESS, order, _BATCHES, where))
     return found if isinstance(found, str) else found[::-1]
 
 

@@ -134,7 +134,7 @@ class WarehouseStore:
         return rebuilds_in(plan, self.system.query)
 
     def letters(self, plan: Plan) -> DeadLetters:
-        return DeadLetters(self.tables, plan)
+        return DeadLetters(self.system, plan)
 
     def figures(self, plan: Plan, only: ResourceRef | None = None) -> Figures:
         query = self.system.query

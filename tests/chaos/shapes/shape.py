@@ -8,14 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from typing_extensions import Self
 
 from tests.chaos.sources import KINDS, KeyType, Source
 from tests.chaos.tables import Tables, Values
 from tests.chaos.topics import FROM_FILES, input_folder
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 Draw = Callable[[random.Random, "Recipe"], Any]
 """Draws an argument of a step, or a field of a shape, for an application. Raises IndexError if nothing fits."""

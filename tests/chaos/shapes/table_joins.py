@@ -6,14 +6,13 @@ import random
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from typing_extensions import Self
 
 from tests.chaos.shapes.shape import Claim, Recipe, Shape, any_with_fields, evaluated, function, one_of, shape
 from tests.chaos.tables import Tables, Values, canonical, key_text, pair, plain, texts
 from tests.properties import naive_join
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 @dataclass(frozen=True)

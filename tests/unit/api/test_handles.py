@@ -12,14 +12,12 @@ from kaspr_delta.api.topic import ChangelogHandle
 from kaspr_delta.application import Application
 from kaspr_delta.cli.table import handle_of, has_raw_keys
 from kaspr_delta.errors import UsageError
-from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.serde.table_text import TableText
-from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
-from tests.manifests import manifests
+from tests.manifests import plan_of
 
 MANIFESTS = """
 KasprTable/profiles: {keySerializer: raw}
@@ -33,7 +31,7 @@ KasprTable/waits: {from: {join: nowhere}, count: {}}
 @pytest.fixture
 def app(tmp_path: Path) -> Application:
     """An application without a Spark session; its tables are never read or written."""
-    ((plan,), _) = build_plans(load_text(manifests("shop", MANIFESTS), "m.yaml"))
+    plan = plan_of("shop", MANIFESTS)
     return Application(cast("Any", None), open_tables(Warehouse(str(tmp_path)).namespace(plan.schema)), plan)
 
 

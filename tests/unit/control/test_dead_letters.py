@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import deltalake
-import pyarrow as pa
 import pytest
 
 from kaspr_delta.control.dead_letters import Letter, Origin, letters_in
 from kaspr_delta.control.retry import RetryableDeadLetters
-from kaspr_delta.plan.builder.build import build_plans
-from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.spec.diagnostics import has_errors
-from kaspr_delta.spec.loader import load_path, load_text
-from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EVENTS, PROBLEM, RETRY_FOR, TOPIC, Layout
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
-from tests.folders import folder_of
-from tests.manifests import manifests
+from tests.folders import append_rows, folder_of
+from tests.manifests import plan_of, plan_of_bundle
 
-BUNDLES = Path(__file__).parents[3] / "bundles"
 AT = datetime(2024, 5, 1, 12, 0, 0, 123_000, tzinfo=timezone.utc)
 NOW = datetime.now(timezone.utc)
 VALUE = b'{"quantity": "it\'s many", "order_id": "O1"}'
@@ -34,18 +26,12 @@ HEADERS = [{"key": "trace", "value": b"\x00\xff"}]
 
 @pytest.fixture
 def letters(delta: DeltaRs) -> RetryableDeadLetters:
-    return RetryableDeadLetters.of(delta, plan_of("order-system"))
-
-
-def plan_of(bundle: str) -> Plan:
-    (plan,), _ = build_plans(load_path(BUNDLES / bundle))
-    return plan
+    return RetryableDeadLetters.of(delta, plan_of_bundle("order-system"))
 
 
 def on_topic(delta: DeltaRs, *records: dict[str, Any]) -> None:
-    delta.ensure("topic__raw_orders", TOPIC)
     rows = [{"partition": 3, "headers": HEADERS, "timestamp": AT, "seq": n, **one} for n, one in enumerate(records)]
-    delta.append("topic__raw_orders", pa.Table.from_pylist(rows, arrow_schema(TOPIC.columns)))
+    append_rows(delta, "topic__raw_orders", TOPIC, *rows)
 
 
 def failed(delta: DeltaRs, **other: Any) -> None:
@@ -136,14 +122,12 @@ def test_the_records_of_a_letter_are_found_on_its_topic(  # noqa: PLR0917  fixtu
 
 def emitted(delta: DeltaRs, *emissions: tuple[str, str, str | None, int]) -> None:
     """Append emissions to the join's log as its batches do: key, kind, right value, batch."""
-    delta.ensure("channel__orders_products_joined", Layout(CHANNEL.columns.replace(PROBLEM, "STRING")))
     rows = [
         {"key": key, "kind": kind, "left": "{}", "right": right, "timestamp": AT, "seq": 0, "checkpoint": "1"}
         | {"batch": batch, "fk": "1", "emitted": "x"}
         for key, kind, right, batch in emissions
     ]
-    schema = arrow_schema(CHANNEL.columns.replace(PROBLEM, "STRING"))
-    delta.append("channel__orders_products_joined", pa.Table.from_pylist(rows, schema))
+    append_rows(delta, "channel__orders_products_joined", Layout(CHANNEL.columns.replace(PROBLEM, "STRING")), *rows)
 
 
 @pytest.mark.parametrize("pair", [{"left": {}, "right": 1}, {"left": "{}", "right": "1"}])
@@ -194,7 +178,7 @@ def test_a_letter_that_cannot_be_retried_stays_and_names_the_alternative(
 
 
 def test_a_letter_of_a_joins_stream_side_comes_from_its_topic(delta: DeltaRs) -> None:
-    views = RetryableDeadLetters.of(delta, plan_of("page-views"))
+    views = RetryableDeadLetters.of(delta, plan_of_bundle("page-views"))
     join = views.plan.joins[0]
     source = join.left if isinstance(join.left, str) else join.left.name
     assert source == "PageViews"
@@ -220,9 +204,7 @@ KasprAgent/two: {input: {channel: {name: paired}}}
 @pytest.fixture
 def readers(delta: DeltaRs) -> RetryableDeadLetters:
     """Letters of an application in which a topic has five readers, one of them an export."""
-    (plan,), findings = build_plans(load_text(manifests("readers", READERS), "m.yaml"))
-    assert not has_errors(findings), findings
-    return RetryableDeadLetters.of(delta, plan)
+    return RetryableDeadLetters.of(delta, plan_of("readers", READERS))
 
 
 def test_a_retry_for_one_reader_marks_the_record_in_its_headers(delta: DeltaRs, letters: RetryableDeadLetters) -> None:

@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from kaspr_delta.control import lag
 from kaspr_delta.control.lag import lags_of
-from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.serde.json_text import canonical_key
-from kaspr_delta.spec.loader import load_path
-from kaspr_delta.storage.arrow_types import arrow_schema
-from kaspr_delta.storage.layout import TOPIC, Layout, table_layout
+from kaspr_delta.storage.layout import TOPIC, table_layout
 from kaspr_delta.storage.native.delta_rs import DeltaRs
+from tests.folders import append_rows
+from tests.manifests import plan_of_bundle
 
-BUNDLE = Path(__file__).parents[3] / "bundles" / "order-system"
 INGEST, JOIN = ResourceRef("agent", "ingest-orders"), ResourceRef("join", "orders-products-join")
 
 
 @pytest.fixture
 def plan() -> Plan:
-    (plan,), _ = build_plans(load_path(BUNDLE))
-    return plan
-
-
-def append(delta: DeltaRs, table: str, layout: Layout, rows: list[dict[str, object]]) -> None:
-    delta.ensure(table, layout)
-    delta.append(table, pa.Table.from_pylist(rows, arrow_schema(layout.columns)))
+    return plan_of_bundle("order-system")
 
 
 def produce(delta: DeltaRs, count: int) -> None:
-    append(delta, "topic__raw_orders", TOPIC, [{"key": b"k", "value": b"v", "seq": number} for number in range(count)])
+    records = [{"key": b"k", "value": b"v", "seq": number} for number in range(count)]
+    append_rows(delta, "topic__raw_orders", TOPIC, *records)
 
 
 def put(delta: DeltaRs, plan: Plan, table: str, count: int) -> None:
-    rows: list[dict[str, object]] = [{"key": canonical_key(number), "value": "1"} for number in range(count)]
-    append(delta, table, table_layout(plan.known_table(table)), rows)
+    rows = [{"key": canonical_key(number), "value": "1"} for number in range(count)]
+    append_rows(delta, table, table_layout(plan.known_table(table)), *rows)
 
 
 def checkpoint(delta: DeltaRs, ref: ResourceRef, name: str, *offsets: dict[str, object]) -> None:

@@ -3,16 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from kaspr_delta.jobs.work import work_of
-from kaspr_delta.plan.builder.build import build_plans
-from kaspr_delta.spec.loader import load_path
-
-BUNDLE = Path(__file__).parents[3] / "bundles" / "kafka-orders"
+from tests.manifests import plan_of_bundle
 
 
 def test_a_bound_topic_is_a_unit_of_work_before_readers_or_after_writers() -> None:
-    (plan,), findings = build_plans(load_path(BUNDLE))
-    assert not findings
-    work = {unit.key: unit for unit in work_of(plan)}
+    work = {unit.key: unit for unit in work_of(plan_of_bundle("kafka-orders"))}
     assert work["topic_raw-orders"].after == ()
     assert work["agent_ingest-orders"].after == ("topic_raw-orders",)
     assert work["topic_enriched-orders"].after == ("agent_process-enriched-orders",)

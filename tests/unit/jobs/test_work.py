@@ -3,10 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 
 from kaspr_delta.jobs.work import task_key, work_of
-from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.spec.loader import load_text
+from tests.manifests import plan_of
 from tests.unit.jobs.plans import agent, join, plan, plans
 
 
@@ -104,12 +103,15 @@ def test_agents_of_a_table_group_are_in_one_unit(any_plan: Plan) -> None:
 
 
 def test_a_made_table_is_a_unit_of_work_after_its_origin() -> None:
-    head = "apiVersion: kaspr.io/v1alpha1\nkind: %s\nmetadata: {name: %s, labels: {kaspr.io/app: shop}}\nspec: %s\n"
-    join = "{leftStream: {topic: views}, rightTable: users, on: key}"
-    totals = "{description: Views per user, from: {join: seen}, count: {}}"
-    manifests = [("KasprTable", "users", "{}"), ("KasprTable", "totals", totals), ("KasprJoin", "seen", join)]
-    ((built,), _) = build_plans(load_text("---\n".join(head % one for one in manifests), "m.yaml"))
+    built = plan_of(
+        "shop",
+        """
+KasprTable/users: {}
+KasprTable/totals: {description: Views per user, from: {join: seen}, count: {}}
+KasprJoin/seen: {leftStream: {topic: views}, rightTable: users, on: key}
+""",
+    )
     first, second = work_of(built)
     assert (first.key, first.after) == ("join_seen", ())
     assert (second.key, second.after, second.description) == ("table_totals", ("join_seen",), "Views per user")
-    assert second.location.line == 6
+    assert second.location.line == 8

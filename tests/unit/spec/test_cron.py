@@ -21,10 +21,10 @@ def test_a_cron_text_has_five_fields_or_seconds_last(text: str) -> None:
         ("* 24 * * *", "hour '24' is not between 0 and 23"),
         ("* * 0 * *", "day of the month '0' is not between 1 and 31"),
         ("* * * foo *", "month 'foo' is not between 1 and 12"),
-        ("*/0 * * * *", "the step of '*/0' is zero"),
-        ("9-5 * * * *", "'9-5' ends before it begins"),
-        ("*-5 * * * *", "'*-5' is no minute"),
-        ("1,,2 * * * *", "'' is no minute"),
+        ("*/0 * * * *", "minute '*/0' has a step that is not between 1 and 59"),
+        ("9-5 * * * *", "minute '9-5' ends before it begins"),
+        ("*-5 * * * *", "minute '*-5' is a range without a beginning"),
+        ("1,,2 * * * *", "minute '' is not understood"),
     ],
 )
 def test_a_wrong_cron_text_is_refused_with_the_reason(text: str, problem: str) -> None:

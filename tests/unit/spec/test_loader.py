@@ -75,7 +75,7 @@ def test_locate_falls_back_to_the_nearest_parent_that_exists() -> None:
 
 def test_snippets_carry_the_line_of_the_manifest() -> None:
     manifest = load_text(JOIN, "m.yaml", 100).manifests[0]
-    snippet = manifest.snippet(spec(JOIN).extractor, "spec", "extractor")
+    snippet = manifest.snippets["spec", "extractor"]
     assert (snippet.file, snippet.first_line, snippet.entrypoint) == ("m.yaml", 112, "product_of")
     with pytest.raises(KeyError) as error:
         snippet.function({})({})

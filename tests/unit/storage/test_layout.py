@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import tables_of
-from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.layout import SUBSCRIPTIONS, TOPIC, Layout
-from tests.unit.web.conftest import manifest
+from tests.manifests import plan_of
 
 FILES, LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
-MANIFESTS = "---\n".join(
-    (
-        "apiVersion: kaspr.io/v1alpha1\nkind: KasprApp\nmetadata: {name: shop}\nspec: {config: {feedRetention: 90d}}\n",
-        manifest("KasprTable", "orders", "{}"),
-        manifest("KasprTable", "prices", '{extraTopicConfigs: {"retention.ms": "60000"}}'),
-        manifest("KasprJoin", "joined", "{leftTable: orders, rightTable: prices, type: inner, column: price}"),
-    )
-)
+MANIFESTS = """
+KasprApp/shop: {config: {feedRetention: 90d}}
+KasprTable/orders: {}
+KasprTable/prices: {extraTopicConfigs: {"retention.ms": "60000"}}
+KasprJoin/joined: {leftTable: orders, rightTable: prices, type: inner, column: price}
+"""
 
 
 def test_topics_keep_removed_files_for_thirty_days() -> None:
@@ -35,7 +31,7 @@ def test_only_names_that_delta_refuses_get_column_mapping(name: str) -> None:
 
 
 def test_a_table_may_override_the_feed_retention_of_the_application() -> None:
-    (plan,), _ = build_plans(load_text(MANIFESTS, "shop.yaml"))
+    plan = plan_of("shop", MANIFESTS)
     properties = {table: layout.properties for _, table, layout in tables_of(plan)}
     for table in ("orders", "joined"):
         assert properties[table][FILES] == properties[table][LOG] == "interval 7776000000 milliseconds"
@@ -47,7 +43,7 @@ def test_a_table_may_override_the_feed_retention_of_the_application() -> None:
 
 
 def test_a_deleted_application_keeps_its_settings() -> None:
-    (plan,), _ = build_plans(load_text(MANIFESTS, "shop.yaml"))
+    plan = plan_of("shop", MANIFESTS)
     assert plan.emptied.feed_retention == plan.feed_retention == 90 * 24 * 3_600_000
     assert plan.emptied.join("joined") is None
     assert plan.join("joined").ref == ResourceRef("join", "joined")  # type: ignore[union-attr]

@@ -13,19 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pyarrow as pa
 import pytest
 
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.runtime.applying import apply_manifests
 from kaspr_delta.serde.json_text import canonical_key
 from kaspr_delta.spec.loader import load_text
-from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import table_layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.web.server import web_application
-from tests.folders import delta_rs
+from tests.folders import append_rows, delta_rs
 from tests.serving import served_by_uvicorn
 
 ROOT = Path(__file__).parents[3]
@@ -75,10 +73,9 @@ class Shop:
 
     def put(self, plan: TablePlan, rows: Mapping[Any, Any]) -> None:
         """Append rows, as a first load does."""
-        self.make(plan)
         now = datetime.now(timezone.utc)
         given = [{"key": canonical_key(k), "value": json.dumps(v), "timestamp": now} for k, v in rows.items()]
-        self.delta.append(plan.delta_name, pa.Table.from_pylist(given, arrow_schema(table_layout(plan).columns)))
+        append_rows(self.delta, plan.delta_name, table_layout(plan), *given)
 
 
 @contextlib.contextmanager

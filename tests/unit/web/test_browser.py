@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import TOPIC
+from tests.folders import append_rows
 from tests.unit.web.conftest import Shop, served
 from tests.unit.web.test_pages import EVIL, NOW, failed, orders, rows_schema
 
@@ -238,7 +238,7 @@ def test_each_load_of_the_topology_shows_the_present_lag(browser: Browser, shop:
         page.goto("/ui/")
         expect(page.locator("svg")).to_contain_text("lag 1")
         row = {"key": b"k", "value": b"v", "timestamp": NOW, "partition": 0, "seq": 0}
-        shop.delta.append("topic__raw_orders", pa.Table.from_pylist([row], arrow_schema(TOPIC.columns)))
+        append_rows(shop.delta, "topic__raw_orders", TOPIC, row)
         page.reload()
         expect(page.locator("svg")).to_contain_text("lag 2")
 

@@ -27,7 +27,7 @@ from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.layout import DEAD_LETTERS
 from kaspr_delta.storage.namespace import UnityNamespace
 from kaspr_delta.storage.warehouse.page_reads import WarehousePageReads
-from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
+from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, WarehouseSystemTables
 from kaspr_delta.web.access import Visitor
 from kaspr_delta.web.past import Past
 from kaspr_delta.web.server import web_application
@@ -215,7 +215,7 @@ def test_commits_are_read_in_every_spelling_of_times_and_metrics() -> None:
 
 def test_texts_of_a_visitor_are_escaped_in_statements() -> None:
     workspace = Workspace()
-    reads(workspace).newest(DEAD_LETTERS, ["at"], 5, {"resource": "\\' OR true --"})
+    WarehouseSystemTables(reads(workspace).warehouse).newest(DEAD_LETTERS, ["at"], 5, {"resource": "\\' OR true --"})
     Past(reads(workspace), "users").then(1, "\\' OR true --")
     asked = [statement for statement in workspace.asked if "OR true" in statement]
     assert len(asked) == 3

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.engine.batch.counters import counter
-from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.runtime.applying import apply_manifests
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.arrow_types import arrow_schema
@@ -23,7 +22,8 @@ from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS, TOPIC, table_layo
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.web.picture import HEIGHT, TEXT_HEIGHT, TEXT_WIDTH, WIDTH, picture
-from tests.folders import folder_of
+from tests.folders import append_rows, folder_of
+from tests.manifests import plan_of_bundle
 from tests.unit.web.conftest import ROOT, Serving, Shop, manifest, plan_of, served, view
 
 NOW = datetime.now(timezone.utc)
@@ -109,9 +109,8 @@ def on_topic(shop: Shop) -> list[bytes]:
 @pytest.fixture
 def failed(orders: Shop) -> Shop:
     """The application ``orders``, with the letter's record on its topic."""
-    orders.delta.ensure("topic__raw_orders", TOPIC)
     record = {"key": b"k", "value": EVIL.encode(), "timestamp": NOW, "partition": 0, "seq": 0}
-    orders.delta.append("topic__raw_orders", pa.Table.from_pylist([record], arrow_schema(TOPIC.columns)))
+    append_rows(orders.delta, "topic__raw_orders", TOPIC, record)
     return orders
 
 
@@ -254,7 +253,8 @@ def test_a_version_whose_files_are_gone_gives_a_page_with_the_reason(orders: Sho
 
 
 def test_lines_of_the_topology_show_rows_lag_and_dead_letters(failed: Shop) -> None:
-    failed.delta.append("topic__raw_orders", raw_order_records(2))
+    records = [{"key": b"k", "value": b"v", "partition": 0, "seq": number} for number in range(2)]
+    append_rows(failed.delta, "topic__raw_orders", TOPIC, *records)
     with served(failed) as shop:
         page = shop.client.get("/ui/").text
         assert (
@@ -292,11 +292,6 @@ def test_lines_of_agents_count_records_so_far_and_lines_to_joins_present_rows(or
         assert along("table/orders -> join/orders-products-join") == "1 rows or records now"
 
 
-def raw_order_records(count: int) -> pa.Table:
-    rows = [{"key": b"k", "value": b"v", "partition": 0, "seq": number} for number in range(count)]
-    return pa.Table.from_pylist(rows, arrow_schema(TOPIC.columns))
-
-
 def test_pages_need_the_token_refuse_post_and_link_below_their_prefix(serving: Serving) -> None:
     secret = "-".join("abc")
     v = view("v", "GET", "/v/{x}", "def f(request, x): return x")
@@ -317,9 +312,7 @@ def test_typed_tables_and_tables_of_others_have_pages(serving: Serving) -> None:
     join = manifest("KasprJoin", "both", "leftTable: typed\nrightTable: elsewhere\ncolumn: zip\ntype: left")
     with serving(elsewhere, typed, join) as shop:
         plan = plan_of(shop, "typed")
-        shop.make(plan)
-        rows = [{"id": "x", "zip": 7}]
-        shop.delta.append("typed", pa.Table.from_pylist(rows, arrow_schema(table_layout(plan).columns)))
+        append_rows(shop.delta, "typed", table_layout(plan), {"id": "x", "zip": 7})
         for path in ("/ui/", "/ui/table/elsewhere", "/ui/join/both", "/metrics", "/status/"):
             assert shop.client.get(path).status_code == 200, path
         page = shop.client.get("/ui/table/typed?version=0&key=x").text
@@ -328,8 +321,7 @@ def test_typed_tables_and_tables_of_others_have_pages(serving: Serving) -> None:
 
 @pytest.mark.parametrize("bundle", sorted(folder.name for folder in (ROOT / "bundles").iterdir() if folder.is_dir()))
 def test_boxes_and_labels_do_not_overlap_and_sources_are_left_of_targets(bundle: str) -> None:
-    (plan,), _ = build_plans(load_path(ROOT / "bundles" / bundle))
-    drawn = picture(plan)
+    drawn = picture(plan_of_bundle(bundle))
     places = {(box.x, box.y) for box in drawn.boxes}
     assert len(places) == len(drawn.boxes)
     by_label = {box.label: box for box in drawn.boxes}

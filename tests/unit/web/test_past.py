@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
-import pyarrow as pa
 import pytest
 
-from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.web.past import Past
-from tests.folders import delta_rs, folder_of
+from tests.folders import append_rows, delta_rs, folder_of
 
 AT = datetime(2024, 5, 1, tzinfo=timezone.utc)
 WINDOWED = Layout(
@@ -32,9 +30,8 @@ def delta(tmp_path: Path) -> DeltaRs:
     return delta_rs(Warehouse(str(tmp_path)).namespace("shop"))
 
 
-def append_rows(delta: DeltaRs, layout: Layout, *rows: dict[str, Any]) -> Past:
-    delta.ensure("t", layout)
-    delta.append("t", pa.Table.from_pylist(list(rows), arrow_schema(layout.columns)))
+def appended(delta: DeltaRs, layout: Layout, *rows: dict[str, Any]) -> Past:
+    append_rows(delta, "t", layout, *rows)
     return Past(NativePageReads(delta), "t")
 
 
@@ -53,7 +50,7 @@ def test_rows_show_their_windows_and_are_sorted_by_key_and_window(delta: DeltaRs
     rows = [
         {"key": key, "value": "a", "window_start": hours[n], "window_end": hours[n + 1]} for n in (1, 0) for key in "21"
     ]
-    past = append_rows(delta, WINDOWED, *rows)
+    past = appended(delta, WINDOWED, *rows)
     shown = past.then(1).rows
     assert [tuple(row) for row in shown] == [("key", "value", "window_start", "window_end", "timestamp")] * 4
     assert [(row["key"], row["window_start"], row["window_end"]) for row in shown] == [
@@ -69,7 +66,7 @@ def test_rows_show_their_windows_and_are_sorted_by_key_and_window(delta: DeltaRs
 
 def test_rows_of_one_key_are_distinguished_by_their_windows(delta: DeltaRs) -> None:
     rows = [{"key": "1", "value": "a", "window_start": AT + timedelta(hours=n)} for n in (0, 1)]
-    past = append_rows(delta, WINDOWED, *rows)
+    past = appended(delta, WINDOWED, *rows)
     deltalake.DeltaTable(str(folder_of(delta.namespace, "t"))).update(
         predicate="window_start = arrow_cast('2024-05-01T01:00:00Z', 'Timestamp(Microsecond, Some(\"UTC\"))')",
         updates={"value": "'b'"},
@@ -88,8 +85,8 @@ def test_rows_of_one_key_are_distinguished_by_their_windows(delta: DeltaRs) -> N
 
 
 def test_a_table_with_raw_keys_ignores_a_filter_by_key(delta: DeltaRs) -> None:
-    past = append_rows(delta, RAW, {"key": b"\xff", "value": b"1"})
-    append_rows(delta, RAW, {"key": b"\xfe", "value": b"2"})
+    past = appended(delta, RAW, {"key": b"\xff", "value": b"1"})
+    appended(delta, RAW, {"key": b"\xfe", "value": b"2"})
     assert not past.has_text_keys
     then = past.then(1, "x")
     assert (then.count, then.changed) == (1, 1)
@@ -98,12 +95,12 @@ def test_a_table_with_raw_keys_ignores_a_filter_by_key(delta: DeltaRs) -> None:
 
 def test_rows_of_a_typed_table_are_distinguished_by_their_key_columns(delta: DeltaRs) -> None:
     row = {"shop": "a", "id": 1, "at": {"zip": 1}, "_timestamp": AT}
-    append_rows(delta, TYPED, row, {**row, "id": 2}, {**row, "shop": "b"})
+    appended(delta, TYPED, row, {**row, "id": 2}, {**row, "shop": "b"})
     past = Past(NativePageReads(delta), "t", ("shop", "id"), is_typed=True)
     delta.delete("t", "shop = 'a' AND id = 2")
-    append_rows(delta, TYPED, {**row, "id": 3})
+    appended(delta, TYPED, {**row, "id": 3})
     delta.delete("t", "shop = 'b'")
-    append_rows(delta, TYPED, {**row, "shop": "b", "at": {"zip": 2}})
+    appended(delta, TYPED, {**row, "shop": "b", "at": {"zip": 2}})
     then = past.then(1, "a")
     assert (then.count, then.changed) == (3, 3)
     assert [(one.row["shop"], one.row["id"], one.word) for one in then.since] == [
@@ -121,8 +118,8 @@ def test_rows_of_a_typed_table_are_distinguished_by_their_key_columns(delta: Del
 
 def test_a_log_shows_the_records_of_its_last_commit_without_a_comparison(delta: DeltaRs) -> None:
     row = {"key": "1", "left": "{}", "right": None, "seq": 0}
-    past = append_rows(delta, LOG, {**row, "kind": "value"})
-    append_rows(delta, LOG, {**row, "kind": "value", "right": "1"}, {**row, "kind": "state", "seq": 1})
+    past = appended(delta, LOG, {**row, "kind": "value"})
+    appended(delta, LOG, {**row, "kind": "value", "right": "1"}, {**row, "kind": "state", "seq": 1})
     last = past.last_change()
     assert last is not None
     assert [(one.word, one.row["right"]) for one in last.changes] == [("new", "1")]
@@ -131,7 +128,7 @@ def test_a_log_shows_the_records_of_its_last_commit_without_a_comparison(delta: 
 
 def test_versions_that_have_left_the_log_cannot_be_chosen(delta: DeltaRs) -> None:
     for number in range(4):
-        append_rows(delta, RAW, {"key": b"k", "value": str(number).encode()})
+        appended(delta, RAW, {"key": b"k", "value": str(number).encode()})
     location = folder_of(delta.namespace, "t")
     assert location is not None
     deltalake.DeltaTable(str(location), version=2).create_checkpoint()

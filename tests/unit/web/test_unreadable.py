@@ -12,9 +12,8 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS, TOPIC
-from tests.folders import folder_of
+from tests.folders import append_rows, folder_of
 from tests.unit.web.conftest import Serving, Shop, manifest, plan_of, view
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -194,9 +193,8 @@ def test_offsets_of_any_source_leave_the_pages_standing(serving: Serving, label:
 
 def test_a_topic_has_a_page_with_its_binding_its_readers_and_its_newest_records(serving: Serving) -> None:
     with serving(BOUND, COUNTED) as shop:
-        shop.delta.ensure("topic__clicks", TOPIC)
         records = [{"key": b"k", "value": f'"<{number}>"'.encode(), "seq": number} for number in range(25)]
-        shop.delta.append("topic__clicks", pa.Table.from_pylist(records, arrow_schema(TOPIC.columns)))
+        append_rows(shop.delta, "topic__clicks", TOPIC, *records)
         page = shop.client.get("/ui/topic/clicks").text
         assert "<dt>Records<dd>25" in page
         assert "from json files in /in" in page

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import table_layout
+from tests.folders import append_rows
 from tests.unit.web.conftest import Serving, manifest, plan_of, view, wait_for
 
 USERS = manifest("KasprTable", "users", "name: users")
@@ -257,12 +256,10 @@ def test_a_view_reads_the_windows_of_the_present_time(serving: Serving) -> None:
     with serving(counts, view("v", "GET", "/v/{key}", python, tables="counts")) as shop:
         now = datetime.now(timezone.utc)
         hour = now.replace(minute=0, second=0, microsecond=0)
-        shop.make(plan_of(shop, "counts"))
-        layout = table_layout(plan_of(shop, "counts"))
         rows = [
             {"key": '"a"', "value": str(count), "timestamp": now, "window_start": start, "window_end": start}
             for count, start in ((5, hour), (4, hour - timedelta(hours=1)), (3, hour + timedelta(hours=1)))
         ]
-        shop.delta.append("counts", pa.Table.from_pylist(rows, arrow_schema(layout.columns)))
+        append_rows(shop.delta, "counts", table_layout(plan_of(shop, "counts")), *rows)
         seen = wait_for(lambda: (answer := shop.client.get("/v/a")).status_code == 200 and answer.json())
         assert seen in ([5, 4, 1], [3, 5, 1])  # the second if the hour has just ended

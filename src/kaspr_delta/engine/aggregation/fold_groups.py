@@ -22,7 +22,7 @@ from kaspr_delta.functions.snippet import in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.plan.definition.joins import AggregationPlan
 from kaspr_delta.serde.table_text import TableText
-from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.arrow_types import arrow_schema, batch_of
 from kaspr_delta.storage.layout import AGGREGATED
 
 _SCHEMA = arrow_schema(AGGREGATED)
@@ -79,7 +79,7 @@ class FoldGroups:
         groups = groupby(_rows(batches), attrgetter("grp", "window_start"))
         folded = (row for key, changes in groups for row in _Group(self, *key).folded(changes))
         while some := list(islice(folded, _BATCH_ROWS)):
-            yield _to_arrow(some)
+            yield batch_of(some, _SCHEMA)
 
     def total_after(self, change: Change, total: str | None) -> str | None:
         """The total of a group after a change, as text.
@@ -174,8 +174,3 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Change]:
     for batch in batches:
         columns = [batch.column(name).to_pylist() for name in Change._fields]
         yield from map(Change._make, zip(*columns, strict=True))
-
-
-def _to_arrow(rows: list[Folded]) -> pa.RecordBatch:
-    arrays = [pa.array(column, of.type) for column, of in zip(zip(*rows, strict=True), _SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)

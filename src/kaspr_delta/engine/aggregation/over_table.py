@@ -90,7 +90,7 @@ class TableAggregation(Aggregation):
             return Decision(LocalRows.none(changes.sparkSession), 0)
         # Step 2: pinned. Step 3: recompute.
         grouped = self._grouped(touched.keys[side], version, anew=anew)
-        source = self.plan.source
+        source = f"table/{side}"
         folded = self.folded(grouped, _changes(grouped.df, source), self.origin.text, anew=anew)
         # Step 4: difference. The fold does not write a group whose row is unchanged.
         refused = touched.refused.with_columns(kind=text("failed"), source=text(source))

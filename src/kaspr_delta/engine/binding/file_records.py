@@ -19,7 +19,7 @@ from kaspr_delta.serde.files.untyped import json_value, whole_or_fraction
 from kaspr_delta.serde.json_text import canonical_key, value_text
 from kaspr_delta.serde.typed_values import shown
 from kaspr_delta.spec.ddl import columns_of
-from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.arrow_types import arrow_schema, batch_of
 
 FILE_COLUMNS = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 """The columns of Spark's source of whole files."""
@@ -48,17 +48,10 @@ class FileRecords:
         for batch in batches:
             files = (batch.column(name) for name in ("path", "modificationTime", "content"))
             for path, modified, content in zip(*files, strict=True):
-                records = enumerate(self.records(path.as_py(), content.as_buffer()))
-                while rows := list(islice(records, _BATCH)):
-                    columns = {
-                        "path": pa.repeat(path, len(rows)),
-                        "modified": pa.repeat(modified.cast(_SCHEMA.field("modified").type), len(rows)),
-                        "row": pa.array([number for number, _ in rows]),
-                    }
-                    records_of = zip(*(record for _, record in rows), strict=True)
-                    texts = (pa.array(one, pa.string()) for one in records_of)
-                    columns |= zip(_Record._fields, texts, strict=True)
-                    yield pa.RecordBatch.from_pydict(columns, _SCHEMA)
+                about = path.as_py(), modified.cast(_SCHEMA.field("modified").type).as_py()
+                records = enumerate(self.records(about[0], content.as_buffer()))
+                while rows := [(*about, number, *record) for number, record in islice(records, _BATCH)]:
+                    yield batch_of(rows, _SCHEMA)
 
     def records(self, path: str, content: pa.Buffer) -> Iterator[_Record]:
         """The records of a file in order. What cannot be read of it is one dead letter at the end."""

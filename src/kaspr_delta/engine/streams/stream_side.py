@@ -22,7 +22,7 @@ from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.plan.definition.resources import ChannelInput
 from kaspr_delta.serde.table_text import TableText
-from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.arrow_types import arrow_schema, batch_of
 from kaspr_delta.storage.layout import PROBLEM
 from kaspr_delta.storage.tables import Tables
 
@@ -36,10 +36,11 @@ RECORD = (
     f" problem {PROBLEM}, unreadable BOOLEAN, arrived TIMESTAMP"
 )
 SCHEMA = arrow_schema(RECORD)
+_READ = pa.schema(list(SCHEMA)[:-1])
 
 
 class _Read(NamedTuple):
-    """A row of RECORD."""
+    """A row of RECORD, without ``arrived``."""
 
     source: str
     partition: int
@@ -68,12 +69,8 @@ class ReadRecords:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = [self._read(record) for record in records_of(batch)]
-            columns = zip(*rows, strict=True) if rows else [()] * len(_Read._fields)
-            named = zip(_Read._fields, columns, strict=True)
-            arrays = [pa.array(column, SCHEMA.field(name).type) for name, column in named]
-            arrived = batch.column("arrived").cast(SCHEMA.field("arrived").type)
-            yield pa.RecordBatch.from_arrays([*arrays, arrived], schema=SCHEMA)
+            rows = batch_of([self._read(record) for record in records_of(batch)], _READ)
+            yield rows.append_column("arrived", batch.column("arrived").cast(SCHEMA.field("arrived").type))
 
     def _read(self, record: InputRecord) -> _Read:
         # SQL may have written a record without a partition or time.

@@ -19,7 +19,7 @@ from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.loader import LoadedManifest
 from kaspr_delta.spec.near import suggestion
-from kaspr_delta.spec.resource import APP_LABEL, Code, OnChange, ResourceSpec
+from kaspr_delta.spec.resource import APP_LABEL, OnChange, ResourceSpec
 from kaspr_delta.spec.table import TableSpec
 from kaspr_delta.spec.task import TaskSpec
 from kaspr_delta.spec.webview import WebViewSpec
@@ -61,9 +61,9 @@ class Declared(Generic[S_co]):
         """Where the key of a field of the ``spec`` stands, or that of its nearest parent."""
         return self.source.locate("spec", *field)
 
-    def snippet(self, code: Code | None, *field: str | int) -> Snippet | None:
+    def snippet(self, *field: str | int) -> Snippet | None:
         """The function in a field of the ``spec``, ready to be called; None if the field is absent."""
-        return self.source.snippet(code, "spec", *field) if code else None
+        return self.source.snippets.get(("spec", *field))
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,8 +88,8 @@ def _kafka(app: Declared[AppSpec], at: FieldPath, kafka: KafkaBinding, report: R
     shared = kafka.bootstrap_servers is None
     own_tls, own_login = not shared or kafka.tls is not None, not shared or kafka.authentication is not None
     tls = kafka.tls if own_tls else spec.tls
-    for problem in absolute_path_problems(tls.ca_file if tls else None, "caFile"):
-        report.problem(app.source, ("spec", *below, "tls") if own_tls else ("spec", "tls"), problem)
+    for problem in absolute_path_problems(tls.ca_file) if tls and tls.ca_file else ():
+        report.problem(app.source, ("spec", *(below if own_tls else ()), "tls"), problem.below("caFile"))
     given = kafka.authentication if own_login else spec.authentication
     login = None
     if given is not None:

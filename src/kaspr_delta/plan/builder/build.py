@@ -167,9 +167,8 @@ def _refuse_shared_schemas(found: tuple[DeclaredApplication, ...], report: Repor
     for application in found:
         first = owners.setdefault(delta_name(application.name), application)
         if first is not application:
-            location, other = (min(part.location for part in one.resources()) for one in (application, first))
-            message = f"applications '{application.name}' and '{first.name}' at {other} would share the schema"
-            report.error(location, f"{message} '{delta_name(application.name)}'", "rename one of them")
+            message = f"applications '{application.name}' and '{first.name}' at {first.location} would share the schema"
+            report.error(application.location, f"{message} '{delta_name(application.name)}'", "rename one of them")
 
 
 def _job_schedule(application: DeclaredApplication, report: Report) -> JobSchedule:

@@ -17,7 +17,6 @@ from kaspr_delta.plan.definition import joins as plans
 from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.join import JoinSpec
-from kaspr_delta.spec.resource import Code
 
 
 def join_plans(sides: Sides, copartitioning: Copartitioning) -> tuple[plans.JoinPlan, ...]:
@@ -66,8 +65,7 @@ def _plan(join: Declared[JoinSpec], sides: Sides, copartitioning: Copartitioning
             return plans.SameKeyJoinPlan(**common)
         subscriptions = names.subscriptions_table(join.name)
         return plans.ForeignKeyJoinPlan(**common, extractor=extractor, picked=columns, subscriptions=subscriptions)
-    if spec.right_extractor is not None:
-        by = join.source.snippet(spec.right_extractor, "spec", "rightExtractor")
+    if by := join.snippet("rightExtractor"):
         return plans.RightForeignKeyJoinPlan(**common, extractor=by, index=names.index_table(join.name))
     if right.stream is None:
         return plans.StreamTableJoinPlan(
@@ -89,22 +87,13 @@ def _plan(join: Declared[JoinSpec], sides: Sides, copartitioning: Copartitioning
 
 def _side(join: Declared[JoinSpec], side: str, sides: Sides) -> Side | None:
     """The left or right side; None if it is missing or cannot be a side."""
-    references = sides.references
     table = join.spec.left_table if side == "left" else join.spec.right_table
     stream = join.spec.left_stream if side == "left" else join.spec.right_stream
     if stream is not None:
         repartition = join.spec.repartition.partitions if join.spec.repartition else None
         return sides.records(join, f"{side}Stream", stream, repartition)
-    role = f"{side}Table"
-    location = join.at(role)
-    if table is None or not references.rows(join, table, role):
+    if table is None or not sides.references.rows(join, table, f"{side}Table"):
         return None
-    declared = references.application.tables.get(table)
-    if declared is not None and declared.spec.window:
-        window = declared.key_at("window")
-        message = f"the {role} of join '{join.name}' has windows (at {window}): its rows have no key of their own"
-        hint = "join a table without windows; an agent can write one from the values of the windows"
-        references.report.error(location, message, hint)
     return sides.rows(table)
 
 
@@ -112,19 +101,15 @@ def _select(join: Declared[JoinSpec]) -> plans.SelectPlan | None:
     select = join.spec.select
     if select is None:
         return None
-    function = None
-    if select.python is not None:
-        function = join.source.snippet(Code(python=select.python, entrypoint=select.entrypoint), "spec", "select")
     paths = tuple((name, path_of(path)) for name, path in (select.columns or {}).items())
-    return plans.SelectPlan(paths, function, select.declared)
+    return plans.SelectPlan(paths, join.snippet("select"), select.declared)
 
 
 def _extractor(join: Declared[JoinSpec]) -> tuple[Snippet | None, Picked | None]:
     """The function that returns the right table's key, if any, and the columns of the key if it consists of columns."""
-    spec = join.spec
-    if spec.extractor is not None:
-        extractor = join.source.snippet(spec.extractor, "spec", "extractor")
+    if extractor := join.snippet("extractor"):
         return extractor, picked(extractor)
+    spec = join.spec
     if spec.column is None and spec.columns is None:
         return None, None
     columns = Picked.of_names(tuple(spec.columns or [spec.column or ""]), several=len(spec.columns or ()) > 1)

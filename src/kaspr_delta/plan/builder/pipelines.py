@@ -20,7 +20,7 @@ from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.patterns import matching
 from kaspr_delta.spec.task import TaskSpec
 from kaspr_delta.spec.topics import SendTarget, TopicSend
-from kaspr_delta.spec.webview import ResponseSelector, WebViewSpec
+from kaspr_delta.spec.webview import WebViewSpec
 
 OPERATIONS = ("processors", "operations")
 """The path of the operations in the ``spec`` of agents, web views and tasks."""
@@ -92,7 +92,7 @@ def _common(resource: Piped, references: References) -> dict[str, Any]:
         references.table(resource, name, location)
     return {
         "name": resource.name,
-        "init": resource.snippet(resource.spec.processors.init, "processors", "init"),
+        "init": resource.snippet("processors", "init"),
         "pipeline": tuple(_pipeline(resource, references.application.defaults)),
         "tables": tuple(tables),
         "description": resource.spec.description,
@@ -106,10 +106,9 @@ def _pipeline(resource: Piped, defaults: Defaults) -> Iterator[plans.OperationPl
         at = (*OPERATIONS, index)
         tables = tuple(plans.TableParameter(table.name, table.param_name) for table in operation.tables)
         if operation.map:
-            yield plans.OperationPlan(operation.name, "map", resource.snippet(operation.map, *at, "map"), None, tables)
+            yield plans.OperationPlan(operation.name, "map", resource.snippet(*at, "map"), None, tables)
         if operation.filter:
-            function = resource.snippet(operation.filter, *at, "filter")
-            yield plans.OperationPlan(operation.name, "filter", function, None, tables)
+            yield plans.OperationPlan(operation.name, "filter", resource.snippet(*at, "filter"), None, tables)
         if operation.topic_send:
             target = _send(resource, operation.topic_send, (*at, "topicSend"), defaults)
             yield plans.OperationPlan(operation.name, "topicSend", None, target, tables)
@@ -118,12 +117,12 @@ def _pipeline(resource: Piped, defaults: Defaults) -> Iterator[plans.OperationPl
 def _send(resource: Piped, target: SendTarget, at: FieldPath, defaults: Defaults) -> plans.SendPlan:
     return plans.SendPlan(
         topic=target.name,
-        name_selector=resource.snippet(target.name_selector, *at, "nameSelector"),
-        key_selector=resource.snippet(target.key_selector, *at, "keySelector"),
-        value_selector=resource.snippet(target.value_selector, *at, "valueSelector"),
-        partition_selector=resource.snippet(target.partition_selector, *at, "partitionSelector"),
-        headers_selector=resource.snippet(target.headers_selector, *at, "headersSelector"),
-        predicate=resource.snippet(target.predicate, *at, "predicate"),
+        name_selector=resource.snippet(*at, "nameSelector"),
+        key_selector=resource.snippet(*at, "keySelector"),
+        value_selector=resource.snippet(*at, "valueSelector"),
+        partition_selector=resource.snippet(*at, "partitionSelector"),
+        headers_selector=resource.snippet(*at, "headersSelector"),
+        predicate=resource.snippet(*at, "predicate"),
         serializers=defaults.with_own(target.key_serializer, target.value_serializer),
         ack=target.ack,
         pass_through=isinstance(target, TopicSend) and target.pass_through,
@@ -161,19 +160,17 @@ def _compare_key_serializers(agent: Declared[AgentSpec], table: str, references:
 def _response(view: Declared[WebViewSpec]) -> plans.ResponsePlan:
     spec = view.spec.response
 
-    def selector(field: str, given: ResponseSelector | None) -> plans.SelectorPlan:
-        return plans.SelectorPlan(
-            view.snippet(given.on_success if given else None, "response", field, "onSuccess"),
-            view.snippet(given.on_error if given else None, "response", field, "onError"),
-        )
+    def selector(field: str) -> plans.SelectorPlan:
+        outcomes = (view.snippet("response", field, outcome) for outcome in ("onSuccess", "onError"))
+        return plans.SelectorPlan(*outcomes)
 
     return plans.ResponsePlan(
         content_type=spec.content_type,
         status_code=spec.status_code or 200,
         headers=tuple((spec.headers or {}).items()),
-        body=selector("bodySelector", spec.body_selector),
-        status=selector("statusCodeSelector", spec.status_code_selector),
-        header=selector("headersSelector", spec.headers_selector),
+        body=selector("bodySelector"),
+        status=selector("statusCodeSelector"),
+        header=selector("headersSelector"),
     )
 
 

@@ -50,7 +50,11 @@ class References:
         A join whose result is a stream is an error. If the join waits, ``user`` waits too.
         """
         join, role, location = self.application.joins.get(name), ".".join(field), user.at(*field)
-        if name in self.application.tables:
+        if table := self.application.tables.get(name):
+            if table.spec.window:
+                message = f"the {role} of {user.ref.kind} '{user.name}' has windows (at {table.key_at('window')})"
+                hint = "read a table without windows; an agent can write one from the values of the windows"
+                self.report.error(location, f"{message}: its rows have no key of their own", hint)
             return True
         if join is None:
             results = (join.name for join in self.application.joins.values() if join.spec.has_result)

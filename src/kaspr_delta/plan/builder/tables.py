@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
-from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.sides import Sides
 from kaspr_delta.plan.definition.joins import AggregationPlan, StreamPlan
 from kaspr_delta.plan.definition.resources import Serializers, TablePlan
@@ -37,7 +36,7 @@ def table_plan(application: DeclaredApplication, table: Declared[TableSpec]) -> 
         serializers=Serializers(spec.key_serializer, spec.value_serializer),
         partitions=spec.partitions or application.defaults.partitions,
         is_global=spec.is_global,
-        default=table.snippet(spec.default_selector, "defaultSelector"),
+        default=table.snippet("defaultSelector"),
         window=_window(table, spec.window) if spec.window else None,
         retention=(retention(configs) or DEFAULT_RETENTION) if old_rows_go else None,
         feed_retention=None if old_rows_go else retention(configs),
@@ -64,13 +63,13 @@ def _window(table: Declared[TableSpec], spec: Window) -> WindowPlan:
         grace=milliseconds(spec.grace),
         emit=spec.emit,
         relative_to=spec.relative_to,
-        selector=table.snippet(spec.relative_to_selector, "window", "relativeToSelector"),
+        selector=table.snippet("window", "relativeToSelector"),
     )
 
 
 def aggregation_plan(table: Declared[TableSpec], sides: Sides) -> AggregationPlan | None:
     """The aggregation of a table; None if it has no ``from``, or waits."""
-    spec, aggregate, reduce = table.spec, table.spec.aggregate, table.snippet(table.spec.reduce, "reduce")
+    spec = table.spec
     written = spec.model_dump(by_alias=True, exclude_none=True)
     kind = next((name for name in OPERATIONS if name in written), None)
     if spec.from_ is None or kind is None:
@@ -82,10 +81,10 @@ def aggregation_plan(table: Declared[TableSpec], sides: Sides) -> AggregationPla
         name=table.name,
         kind=kind,
         origin=origin,
-        group=table.snippet(spec.group_by, "groupBy"),
-        initializer=table.snippet(aggregate.initializer, "aggregate", "initializer") if aggregate else None,
-        adder=table.snippet(aggregate.adder, "aggregate", "adder") if aggregate else reduce,
-        subtractor=table.snippet(aggregate.subtractor, "aggregate", "subtractor") if aggregate else None,
+        group=table.snippet("groupBy"),
+        initializer=table.snippet("aggregate", "initializer"),
+        adder=table.snippet("aggregate", "adder") or table.snippet("reduce"),
+        subtractor=table.snippet("aggregate", "subtractor"),
         log=aggregation_table(table.name),
         contributions=contributions_table(table.name),
         group_times=group_times_table(table.name),
@@ -97,7 +96,7 @@ def _origin(table: Declared[TableSpec], given: Origin, sides: Sides) -> StreamPl
     """The stream, or the name of the table or join; None if it is missing or cannot be an origin."""
     references = sides.references
     if given.table is not None:
-        return _rows(table, given.table, references)
+        return given.table if references.rows(table, given.table, "from", "table") else None
     if given.join is not None:
         join = references.join(table, given.join, "from", "join")
         if join is None:
@@ -111,14 +110,3 @@ def _origin(table: Declared[TableSpec], given: Origin, sides: Sides) -> StreamPl
         given = Origin(channel=channel_of(join))
     side = sides.records(table, "from", given)
     return side.stream if side else None
-
-
-def _rows(table: Declared[TableSpec], name: str, references: References) -> str | None:
-    if not references.rows(table, name, "from", "table"):
-        return None
-    origin = references.application.tables.get(name)
-    if origin is not None and origin.spec.window:
-        window = origin.key_at("window")
-        message = f"table '{name}' has windows (at {window}): its rows have no key of their own to make a table from"
-        references.report.error(table.at("from", "table"), message, f"make '{table.name}' from the source of '{name}'")
-    return name

@@ -99,9 +99,7 @@ class Plan:
     @property
     def emptied(self) -> Plan:
         """The plan of this application when all its resources are deleted."""
-        settings = {"default_partitions", "event_timeout", "feed_retention", "on_gap"}
-        kept = {"application", "application_id", "schema", "location", "job_schedule", *settings}
-        nothing: dict[str, Any] = {field.name: () for field in fields(self) if field.name not in kept}
+        nothing: dict[str, Any] = {one.name: () for one in fields(self) if isinstance(getattr(self, one.name), tuple)}
         return replace(self, **nothing)
 
     def topic(self, name: str) -> TopicPlan | None:
@@ -162,12 +160,18 @@ class Plan:
         """The aggregation that makes the table of that name, if there is one."""
         return next((aggregation for aggregation in self.aggregations if aggregation.name == name), None)
 
+    def running(self, ref: ResourceRef) -> TopicPlan | JoinPlan | AggregationPlan | AgentPlan | TaskPlan | None:
+        """The plan of a resource that runs: bound topic, join, made table, agent or task. None for other resources."""
+        bound = (topic for topic in self.topics if topic.binding)
+        everything = (*bound, *self.joins, *self.aggregations, *self.agents, *self.tasks)
+        return next((one for one in everything if one.ref == ref), None)
+
     def log_of(self, ref: ResourceRef) -> str:
         """The Delta table of the log of a resource that runs. Raises LookupError for other resources."""
-        for one in (*self.agents, *self.joins, *self.tasks, *self.aggregations, *self.topics):
-            if one.ref == ref:
-                return one.log
-        raise LookupError(f"{ref} keeps no state")
+        running = self.running(ref)
+        if running is None:
+            raise LookupError(f"{ref} keeps no state")
+        return running.log
 
     def origin_of(self, aggregation: AggregationPlan) -> str:
         """The origin of an aggregation as ``kind/name``: a topic, a table or a join."""

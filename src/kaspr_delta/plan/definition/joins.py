@@ -225,8 +225,3 @@ class AggregationPlan(Referred):
     location: Location
 
     ref_kind: ClassVar = "table"
-
-    @property
-    def source(self) -> str:
-        """The origin for people: ``topic/x``, ``join/x`` for a channel, ``table/x`` for a table or a join's result."""
-        return f"table/{self.origin}" if isinstance(self.origin, str) else self.origin.label

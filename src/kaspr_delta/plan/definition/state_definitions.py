@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from kaspr_delta.errors import RebuildNeededError
 from kaspr_delta.plan.definition import joins
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.joins import AggregationPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
 
 
@@ -17,11 +16,26 @@ def definition_of(plan: Plan, ref: ResourceRef) -> Mapping[str, str]:
     Empty: no state. Changed code continues at the current position. Columns of typed tables are not part of it: one
     that is added changes no row.
     """
-    join = plan.join(ref.name) if ref.kind == "join" else None
-    made = plan.aggregation(ref.name) if ref.kind == "table" else None
-    if join is not None:
-        return _of_join(plan, join)
-    return _of_table(plan, made, made.origin) if made is not None and isinstance(made.origin, str) else {}
+    match plan.running(ref):
+        case joins.ForeignKeyJoinPlan() | joins.SameKeyJoinPlan() as join:
+            tables = {"left table": _identity(plan, join.left), "right table": _identity(plan, join.right)}
+            select = {"select": join.select.fingerprint} if join.select else {}
+            extractor = {"extractor": join.extractor.fingerprint} if isinstance(join, joins.ForeignKeyJoinPlan) else {}
+            return {"type": join.type, **tables, **select, **extractor}
+        case joins.StreamTableJoinPlan() as join:
+            return {"stream": join.left.name, "table": plan.table_or_result(join.right).delta_name}
+        case joins.RightForeignKeyJoinPlan() as join:
+            sides = {"stream": join.left.name, "table": plan.table_or_result(join.right).delta_name}
+            return {**sides, "rightExtractor": join.extractor.fingerprint}
+        case joins.StreamStreamJoinPlan() as join:
+            window = f"{join.before}, {join.after}, {join.grace} ms"
+            return {"type": join.type, "window": window, "left": join.left.name, "right": join.right.name}
+        case joins.AggregationPlan(origin=str(origin)) as made:
+            functions = {"groupBy": made.group, "initializer": made.initializer, "adder": made.adder}
+            functions["subtractor"] = made.subtractor
+            fingerprints = {name: snippet.fingerprint for name, snippet in functions.items() if snippet is not None}
+            return {"table": _identity(plan, origin), "kind": made.kind, **fingerprints}
+    return {}
 
 
 def rebuild_needed(ref: ResourceRef, before: Mapping[str, str], now: Mapping[str, str]) -> RebuildNeededError | None:
@@ -31,32 +45,6 @@ def rebuild_needed(ref: ResourceRef, before: Mapping[str, str], now: Mapping[str
         return None
     verb = "has" if len(changed) == 1 else "have"
     return RebuildNeededError(str(ref), f"its {' and '.join(changed)} {verb} changed since its state was made")
-
-
-def _of_join(plan: Plan, join: joins.JoinPlan) -> Mapping[str, str]:
-    match join:
-        case joins.ForeignKeyJoinPlan() | joins.SameKeyJoinPlan():
-            tables = {
-                f"{side} table": _identity(plan, name) for side, name in (("left", join.left), ("right", join.right))
-            }
-            select = {"select": join.select.fingerprint} if join.select else {}
-            extractor = {"extractor": join.extractor.fingerprint} if isinstance(join, joins.ForeignKeyJoinPlan) else {}
-            return {"type": join.type, **tables, **select, **extractor}
-        case joins.StreamTableJoinPlan() | joins.RightForeignKeyJoinPlan():
-            sides = {"stream": join.left.name, "table": plan.table_or_result(join.right).delta_name}
-            if isinstance(join, joins.StreamTableJoinPlan):
-                return sides
-            return {**sides, "rightExtractor": join.extractor.fingerprint}
-        case joins.StreamStreamJoinPlan():
-            window = f"{join.before}, {join.after}, {join.grace} ms"
-            return {"type": join.type, "window": window, "left": join.left.name, "right": join.right.name}
-
-
-def _of_table(plan: Plan, made: AggregationPlan, origin: str) -> Mapping[str, str]:
-    functions = {"groupBy": made.group, "initializer": made.initializer, "adder": made.adder}
-    functions["subtractor"] = made.subtractor
-    fingerprints = {name: snippet.fingerprint for name, snippet in functions.items() if snippet is not None}
-    return {"table": _identity(plan, origin), "kind": made.kind, **fingerprints}
 
 
 def _identity(plan: Plan, name: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from kaspr_delta.plan.definition import resources as plans
 from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.joins import JoinPlan
 
 
 def flows(plan: Plan, ref: plans.ResourceRef) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -16,16 +17,15 @@ def flows(plan: Plan, ref: plans.ResourceRef) -> tuple[tuple[str, ...], tuple[st
 
     A write is one ``(perhaps)`` if the source of the functions does not tell whether they write the table.
     """
-    pipeline = plan.agent(ref.name) if ref.kind == "agent" else plan.task(ref.name) if ref.kind == "task" else None
-    if pipeline is not None:
-        return _flows_of(pipeline, plan)
-    topic = plan.topic(ref.name) if ref.kind == "topic" else None
-    if topic is not None and topic.binding is not None:
-        here, there = (str(ref),), (topic.binding.endpoint.text,)
-        return (there, here) if topic.binding.direction == "input" else (here, there)
+    running = plan.running(ref)
+    match running:
+        case plans.AgentPlan() | plans.TaskPlan():
+            return _flows_of(running, plan)
+        case plans.TopicPlan():
+            here, there = (str(ref),), (running.bound.endpoint.text,)
+            return (there, here) if running.bound.direction == "input" else (here, there)
     read = tuple(edge.source for edge in plan.edges if edge.target == str(ref))
-    join = plan.join(ref.name) if ref.kind == "join" else None
-    return read, ("its rows",) if join is None else (f"channel/{join.channel}",)
+    return read, (f"channel/{running.channel}",) if isinstance(running, JoinPlan) else ("its rows",)
 
 
 def _flows_of(pipeline: plans.AgentPlan | plans.TaskPlan, plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:

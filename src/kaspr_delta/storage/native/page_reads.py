@@ -38,9 +38,6 @@ class NativePageReads(PageReads):
         here = self.delta.has_folder(table)
         return {column.name: column.type for column in (self.delta.types(table, version) if here else None) or ()}
 
-    def system_rows(self, table: str, clauses: str) -> list[dict[str, Any]]:
-        return self.delta.rows(table, f"SELECT * FROM t {clauses}")
-
     def change_feed(  # noqa: PLR0913, PLR0917  as PageReads has it
         self,
         table: str,

@@ -23,6 +23,11 @@ def moment_literal(moment: datetime) -> str:
     return f"arrow_cast('{text}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
 
 
+def value_literal(value: Value) -> str:
+    """A literal for a value."""
+    return sql_text.value_literal(value, literal, moment_literal)
+
+
 def with_values(text: str, values: Mapping[str, Value]) -> str:
     """SQL text with a literal for each ``{name}``, see ``spark.sql_text.with_values``."""
-    return sql_text.with_values(text, values, lambda value: sql_text.value_literal(value, literal, moment_literal))
+    return sql_text.with_values(text, values, value_literal)

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.layout import SYSTEM
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.system_tables import arrow_rows
+from kaspr_delta.storage.native.sql_text import value_literal
+from kaspr_delta.storage.system_tables import RetryTables, RowsByName, arrow_rows
+from kaspr_delta.storage.tables import Value
 
 
-@dataclass(frozen=True, slots=True)
-class NativeSystemTables:
-    """Implements SystemTables."""
+@dataclass(frozen=True)
+class NativeSystemTables(RetryTables):
+    """Implements RetryTables."""
 
     delta: DeltaRs
 
-    def rows(self, table: str) -> list[dict[str, Any]]:
-        return self.delta.rows(table)
+    many_transactions: ClassVar[bool] = True
+
+    @staticmethod
+    def value(value: Value) -> str:
+        return value_literal(value)
+
+    def rows(self, table: str, clauses: str = "") -> list[dict[str, Any]]:
+        return self.delta.rows(table, f"SELECT * FROM t {clauses}")
 
     def query(self, table: str, sql: str) -> list[dict[str, Any]]:
         return self.delta.rows(table, sql)
@@ -38,3 +47,12 @@ class NativeSystemTables:
 
     def alone(self, table: str) -> contextlib.AbstractContextManager[object]:
         return self.delta.namespace.table_group_lock(table)
+
+    def having(self, table: str, columns: Sequence[str], condition: str) -> list[dict[str, Any]]:
+        return self.delta.rows(table, f"SELECT {', '.join(map(quoted, columns))} FROM t WHERE {condition}")
+
+    def append_once(self, table: str, rows: Callable[[], RowsByName]) -> int:
+        return self.delta.append_once(table, rows)
+
+    def delete(self, table: str, condition: str) -> None:
+        self.delta.delete(table, condition)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, ClassVar
+from typing import Any
 
 from kaspr_delta.spec.ddl import Type, quoted
 from kaspr_delta.storage.commit_info import CommitInfo, counts_of
@@ -19,9 +19,6 @@ from kaspr_delta.storage.warehouse.sql_warehouse import MissingTableError, Refus
 MOST_COMMITS = 1_000
 """The number of newest commits that are read of a table."""
 
-MOST_ROWS = 10_000
-"""The limit of statements that return few rows and have no other limit."""
-
 _AT_ONCE = 8
 
 
@@ -31,7 +28,6 @@ class WarehousePageReads(PageReads):
 
     warehouse: SqlWarehouse
 
-    most_rows: ClassVar[int | None] = MOST_ROWS
     literal = staticmethod(literal)
     comparable = staticmethod(json_of)  # Spark does not compare maps
 
@@ -61,9 +57,6 @@ class WarehousePageReads(PageReads):
                 raise
             return {}  # why, the statement that wants its rows says
         return {column.name: column.type for column in found}
-
-    def system_rows(self, table: str, clauses: str) -> list[dict[str, Any]]:
-        return self.warehouse.system_rows(table, clauses)
 
     def change_feed(  # noqa: PLR0913, PLR0917  as PageReads has it
         self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int

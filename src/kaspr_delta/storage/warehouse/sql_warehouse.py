@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, columns_of
@@ -15,11 +15,16 @@ from kaspr_delta.storage.layout import SYSTEM, TOPIC, Layout
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.page_reads import UnreadableError
 from kaspr_delta.storage.spark.sql_text import creation, literal, struct_of, value_literal
+from kaspr_delta.storage.system_tables import SystemTables
+from kaspr_delta.storage.tables import Value
 from kaspr_delta.storage.warehouse.json_rows import json_of, row_of
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
     from databricks.sdk.service.sql import StatementResponse
+
+MOST_ROWS = 10_000
+"""The limit of statements that return few rows and have no other limit."""
 
 _MISSING = "TABLE_OR_VIEW_NOT_FOUND"
 # The most seconds of a statement after its first 30, the start of a stopped warehouse included.
@@ -69,12 +74,6 @@ class SqlWarehouse:
             return []
         names = [column.name for column in _columns_of(response)]
         return [dict(zip(names, row, strict=True)) for row in self._rows_of(response)]
-
-    def system_rows(self, table: str, clauses: str = "") -> list[dict[str, Any]]:
-        """The rows of a system table or a topic, with Python values; none without a table. ``clauses``: after FROM."""
-        columns = {column.name: column.type for column in columns_of(SYSTEM.get(table, TOPIC).columns)}
-        found = self.rows_if_there(f"SELECT {json_of(struct_of(columns))} FROM {self.identifier(table)} {clauses}")
-        return [row_of(columns, text or "") for (text,) in found]
 
     def columns(self, statement: str) -> tuple[Column, ...]:
         """The columns that a statement returns, with their types."""
@@ -153,14 +152,22 @@ class SqlWarehouse:
         return int(newest[0][0] or 0) if newest else None
 
 
-@dataclass(frozen=True, slots=True)
-class WarehouseSystemTables:
+@dataclass(frozen=True)
+class WarehouseSystemTables(SystemTables):
     """Implements SystemTables through a SQL warehouse. Tables must exist to be written."""
 
     warehouse: SqlWarehouse
 
-    def rows(self, table: str) -> list[dict[str, Any]]:
-        return self.warehouse.system_rows(table)
+    most_rows: ClassVar[int | None] = MOST_ROWS
+
+    @staticmethod
+    def value(value: Value) -> str:
+        return value_literal(value)
+
+    def rows(self, table: str, clauses: str = "") -> list[dict[str, Any]]:
+        columns = {column.name: column.type for column in columns_of(SYSTEM.get(table, TOPIC).columns)}
+        statement = f"SELECT {json_of(struct_of(columns))} FROM {self.warehouse.identifier(table)} {clauses}"
+        return [row_of(columns, text or "") for (text,) in self.warehouse.rows_if_there(statement)]
 
     def query(self, table: str, sql: str) -> list[dict[str, Any]]:
         found = self.warehouse.named_rows(sql.replace("FROM t", f"FROM {self.warehouse.identifier(table)}"))

@@ -1,4 +1,4 @@
-"""A warehouse in memory that does all that the engine relies on; tests override a verb by one with a fault."""
+"""A warehouse in memory that does all that the engine relies on; ``with_faults`` replaces some of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +23,20 @@ from kaspr_delta.storage.tables import Commit, Merged, Transaction
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 Change = tuple[str, str, str]
+Fake = TypeVar("Fake")
+
+
+def with_faults(fake: type[Fake], **members: Any) -> type[Fake]:
+    """The class with other members. An error in the place of a method is raised by it."""
+
+    def raising(error: Exception) -> Any:
+        def fail(*_: Any, **__: Any) -> Any:
+            raise error
+
+        return fail
+
+    replaced = {name: raising(one) if isinstance(one, Exception) else one for name, one in members.items()}
+    return type(f"{fake.__name__}WithFaults", (fake,), replaced)
 
 
 @dataclass

@@ -18,7 +18,7 @@ from kaspr_delta.runtime.doctor.examination import ANOTHER, CLEANED, examine, pr
 from kaspr_delta.runtime.doctor.probe import Answer, Probe, answers
 from kaspr_delta.storage.namespace import LocalNamespace, UnityNamespace
 from tests.documented import ROOT
-from tests.unit.runtime.doctor.fake import FakeTables, bench_on
+from tests.unit.runtime.doctor.fake import FakeTables, bench_on, with_faults
 from tests.unit.runtime.doctor.test_endpoints import bound_plan
 from tests.unit.runtime.doctor.test_sources import SOURCE, WithSource, plan_of
 
@@ -45,28 +45,16 @@ def test_a_warehouse_that_does_all_has_no_problem_and_nothing_is_left(tmp_path: 
     assert not bench.folder.exists()
 
 
-class Refusing(FakeTables):
-    def append(self, *_: Any) -> None:
-        raise PermissionError("refused")
-
-
 def test_a_probe_that_fails_stops_no_other_and_all_is_removed(tmp_path: Path) -> None:
-    bench = bench_on(tmp_path, Refusing)
+    bench = bench_on(tmp_path, with_faults(FakeTables, append=PermissionError("refused")))
     found = examined(bench)
-    assert [name for name in ("append", "merge", "stream", "lease") if found[name].grade == "problem"] == [
-        *("append", "merge", "stream", "lease")
-    ]
+    assert {found[name].grade for name in ("append", "merge", "stream", "lease")} == {"problem"}
     assert (found["volume"].grade, found["clean-up"].grade) == ("ok", "ok")
     assert not bench.folder.exists()
 
 
-class Keeping(FakeTables):
-    def drop(self, *_: Any) -> None:
-        raise PermissionError("not the owner")
-
-
 def test_tables_that_cannot_be_removed_are_a_note_and_files_are_removed(tmp_path: Path) -> None:
-    bench = bench_on(tmp_path, Keeping)
+    bench = bench_on(tmp_path, with_faults(FakeTables, drop=PermissionError("not the owner")))
     bench.folder.mkdir(parents=True)
     found = CLEANED.answer(bench, 9)
     assert (found.grade, found.seen) == ("note", "PermissionError: not the owner")

@@ -12,7 +12,7 @@ from kaspr_delta.runtime.doctor.sources import probes
 from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.spark.description import Description
 from tests.manifests import manifests
-from tests.unit.runtime.doctor.fake import FakeRows, FakeTables, bench_on
+from tests.unit.runtime.doctor.fake import FakeRows, FakeTables, bench_on, with_faults
 
 SOURCE = "sales.crm.Orders"
 
@@ -23,36 +23,10 @@ class WithSource(FakeTables):
         self.commits[SOURCE] = [[], []]
 
 
-class WithoutFeed(WithSource):
-    def describe(self, *_: Any) -> Description:
-        return Description("MANAGED", "delta")
-
-
-class WithFilter(WithSource):
-    def describe(self, *_: Any) -> Description:
-        return Description("MANAGED", "delta", filters_rows=True)
-
-
-class UnderPolicy(WithSource):
-    def policies(self, *_: Any) -> tuple[str, ...]:
-        return ("by_region", "hide_mail")
-
-
-class NotReadable(WithSource):
-    def columns(self, *_: Any) -> tuple[str, ...]:
-        raise PermissionError("User does not have SELECT on Table 'sales.crm.orders'")
-
-
-class WithoutTimeTravel(WithSource):
-    def read(self, _: Any, table: str, version: int | None = None) -> FakeRows:
-        if version is not None:
-            raise RuntimeError("time travel is not supported on a table with a row filter")
-        return super().read(_, table)
-
-
-class FeedNotReadable(WithSource):
-    def changes(self, *_: Any) -> FakeRows:
-        raise RuntimeError("the change feed of a table with a column mask cannot be read")
+def no_time_travel(tables: FakeTables, _: Any, table: str, version: int | None = None) -> FakeRows:
+    if version is not None:
+        raise RuntimeError("time travel is not supported on a table with a row filter")
+    return FakeTables.read(tables, _, table)
 
 
 def plan_of(*sources: str) -> Plan:
@@ -62,9 +36,9 @@ def plan_of(*sources: str) -> Plan:
     return only_plan(load_text(manifests("shop", f"KasprApp/shop: {{}}\n{tables}"), "shop.yaml"), None)
 
 
-def answers(folder: Path, tables: type[FakeTables] = WithSource) -> tuple[Answer, Answer]:
+def answers(folder: Path, **faults: Any) -> tuple[Answer, Answer]:
     """The answers of the probes of a source, and of its policies."""
-    bench = bench_on(folder, tables)
+    bench = bench_on(folder, with_faults(WithSource, **faults))
     source, policies = (probe.answer(bench, 9) for probe in probes(plan_of(SOURCE), in_catalog=True))
     return source, policies
 
@@ -76,26 +50,26 @@ def test_a_source_with_a_feed_and_without_policies_is_ok(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("tables", "seen"),
+    ("fault", "seen"),
     [
-        (FakeTables, "'sales.crm.Orders', which it stands for, is not there"),
-        (WithoutFeed, "its owner has to run ALTER TABLE"),
-        (WithFilter, "has a row filter"),
-        (NotReadable, "User does not have SELECT"),
-        (WithoutTimeTravel, "time travel is not supported"),
-        (FeedNotReadable, "the change feed of a table with a column mask cannot be read"),
+        ({"describe": lambda *_: None}, "'sales.crm.Orders', which it stands for, is not there"),
+        ({"describe": lambda *_: Description("MANAGED", "delta")}, "its owner has to run ALTER TABLE"),
+        ({"describe": lambda *_: Description("MANAGED", "delta", filters_rows=True)}, "has a row filter"),
+        ({"columns": PermissionError("User does not have SELECT on Table 'sales'")}, "User does not have SELECT"),
+        ({"read": no_time_travel}, "time travel is not supported"),
+        ({"changes": RuntimeError("the feed of a table with a column mask")}, "the feed of a table with a column mask"),
     ],
 )
 def test_a_source_that_cannot_be_read_as_batches_read_it_is_a_problem(
-    tmp_path: Path, tables: type[FakeTables], seen: str
+    tmp_path: Path, fault: dict[str, Any], seen: str
 ) -> None:
-    source, _ = answers(tmp_path, tables)
+    source, _ = answers(tmp_path, **fault)
     assert (source.grade, seen in source.seen) == ("problem", True), source
     assert source.effect == "resources that read it wait, and the run says why; the others run"
 
 
 def test_policies_that_apply_to_a_source_are_a_note(tmp_path: Path) -> None:
-    source, policies = answers(tmp_path, UnderPolicy)
+    source, policies = answers(tmp_path, policies=lambda *_: ("by_region", "hide_mail"))
     assert (source.grade, policies.grade, policies.seen) == ("ok", "note", "these apply: by_region, hide_mail")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kaspr_delta.runtime.doctor import streams
 from kaspr_delta.storage.heartbeat import Lease
-from tests.unit.runtime.doctor.fake import FakeRows, FakeStream, FakeTables, answer_of, bench_on
+from tests.unit.runtime.doctor.fake import FakeRows, FakeStream, FakeTables, answer_of, bench_on, with_faults
 
 
 @pytest.mark.parametrize("name", ["batch worker", "temporary folder", "spill", "lease", "endless stream"])
@@ -19,86 +19,56 @@ def test_streams_whose_batches_share_all_with_the_run_are_ok(tmp_path: Path, nam
     assert answer_of(bench_on(tmp_path), "stream").grade == "ok"
 
 
-def tables_with(kind: type[FakeStream]) -> type[FakeTables]:
-    class WithFault(FakeTables):
-        def stream(self, _: Any, table: str, first: int) -> FakeStream:
-            return kind(self, table, first)
-
-    return WithFault
+def tables_with(**faults: Any) -> type[FakeTables]:
+    return with_faults(FakeTables, stream=lambda *given: with_faults(FakeStream, **faults)(given[0], *given[2:]))
 
 
-class WithoutBatches(FakeStream):
-    def _process(self) -> None:
-        pass
+def reads_all(stream: FakeStream) -> None:
+    stream.first = 0
+    FakeStream._process(stream)
 
 
-class NeverEnding(FakeStream):
-    def awaitTermination(self, _: int) -> bool:  # noqa: N802  Spark's name
-        return False
+def is_started_again(stream: FakeStream) -> bool:
+    return not stream.ends and stream.rows == 0 and stream.checkpoint in stream.tables.read_upto
 
 
-class ReadingTooMuch(FakeStream):
-    def _process(self) -> None:
-        self.first = 0
-        super()._process()
-
-
-class Failing(FakeStream):
-    def start(self) -> FakeStream:
-        raise RuntimeError("[INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED] Trigger type ProcessingTime is not supported")
-
-
-class NotStartedAgain(FakeStream):
-    """As over a managed table of the open-source Unity Catalog."""
-
-    @property
-    def _is_again(self) -> bool:
-        return not self.ends and self.rows == 0 and self.checkpoint in self.tables.read_upto
-
-    def exception(self) -> Exception | None:
-        return RuntimeError("[STREAM_FAILED] Cannot load table version 3") if self._is_again else None
-
-    @property
-    def status(self) -> dict[str, Any]:
-        return {"message": "Terminated with exception" if self._is_again else "Waiting for data to arrive"}
-
-
-class NeverAwake(FakeStream):
-    @property
-    def status(self) -> dict[str, Any]:
-        return {"message": "Initializing sources"}
+REFUSED = RuntimeError("[INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED] Trigger type ProcessingTime is not supported")
+# As over a managed table of the open-source Unity Catalog.
+NOT_STARTED_AGAIN = {
+    "exception": lambda stream: RuntimeError("Cannot load table version 3") if is_started_again(stream) else None,
+    "status": property(lambda stream: {"message": "Terminated" if is_started_again(stream) else "Waiting for data"}),
+}
 
 
 @pytest.mark.parametrize(
-    ("kind", "seen"),
+    ("fault", "before", "seen"),
     [
-        (Failing, "INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED"),
-        (WithoutBatches, "no batch of a stream ran"),
-        (NeverEnding, "did not end in 1.0 s"),
-        (ReadingTooMuch, "a stream over one new row read 7 rows"),
+        ({"start": REFUSED}, [], "INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED"),
+        ({"_process": lambda _: None}, [], "no batch of a stream ran"),
+        ({"awaitTermination": lambda *_: False}, [], "did not end in 1.0 s"),
+        ({"_process": reads_all}, ["append", "merge"], "a stream over one new row read 7 rows"),
     ],
 )
 def test_a_stream_that_does_not_end_or_reads_other_rows_is_a_problem(
-    tmp_path: Path, kind: type[FakeStream], seen: str
+    tmp_path: Path, fault: dict[str, Any], before: list[str], seen: str
 ) -> None:
-    bench = bench_on(tmp_path, tables_with(kind))
-    answer = answer_of(bench, *(["append", "merge"] if kind is ReadingTooMuch else []), "stream")
+    answer = answer_of(bench_on(tmp_path, tables_with(**fault)), *before, "stream")
     assert (answer.grade, seen in answer.seen) == ("problem", True), answer
 
 
 @pytest.mark.parametrize(
-    ("kind", "seen"),
+    ("fault", "seen"),
     [
-        (Failing, "INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED"),
-        (NotStartedAgain, "Cannot load table version 3"),
-        (WithoutBatches, "a stream read no rows in 500 ms"),
-        (NeverAwake, "a stream did not begin in 500 ms"),
+        ({"start": REFUSED}, "INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED"),
+        (NOT_STARTED_AGAIN, "Cannot load table version 3"),
+        ({"_process": lambda _: None}, "a stream read no rows in 500 ms"),
+        ({"status": {"message": "Initializing sources"}}, "a stream did not begin in 500 ms"),
     ],
 )
 def test_rounds_are_run_where_a_stream_without_end_cannot_be_had(
-    tmp_path: Path, kind: type[FakeStream], seen: str
+    tmp_path: Path, fault: dict[str, Any], seen: str
 ) -> None:
-    answer = answer_of(bench_on(tmp_path, tables_with(kind)), "endless stream")
+    answer = answer_of(bench_on(tmp_path, tables_with(**fault)), "endless stream")
     assert (answer.grade, seen in answer.seen) == ("note", True), answer
     assert answer.effect == "`run --continuous` runs rounds: streams end and start again, every --every"
 

@@ -7,81 +7,51 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.storage.namespace import UnityNamespace
-from kaspr_delta.storage.tables import Merged, Transaction
-from tests.unit.runtime.doctor.fake import Change, FakeRows, FakeTables, answer_of, bench_on
+from kaspr_delta.storage.tables import Merged
+from tests.unit.runtime.doctor.fake import Change, FakeRows, FakeTables, answer_of, bench_on, with_faults
 
 
-class TransactionsAreIgnored(FakeTables):
-    def append(self, _: Any, rows: pa.Table, table: str, transaction: Transaction | None = None) -> None:  # noqa: ARG002
-        super().append(_, rows, table)
+def without_transaction(tables: FakeTables, _: Any, rows: pa.Table, table: str, *__: Any) -> None:
+    FakeTables.append(tables, _, rows, table)
 
 
-class AppendsAreLost(FakeTables):
-    def append(self, *_: Any) -> None:
-        pass
+def deletes_nothing(tables: FakeTables, _: Any, rows: pa.Table, table: str, __: Any) -> Merged:
+    return FakeTables.merge(tables, _, rows.filter(rows["keep"]), table, __)
 
 
-class AppendsAreRefused(FakeTables):
-    def append(self, *_: Any) -> None:
-        raise PermissionError("User does not have MODIFY")
+def counts_all_rows(tables: FakeTables, _: Any, rows: pa.Table, table: str, __: Any) -> Merged:
+    FakeTables.merge(tables, _, rows, table, __)
+    return Merged(rows.num_rows)
 
 
-class TablesAreRefused(FakeTables):
-    def create(self, *_: Any) -> None:
-        raise PermissionError("User does not have CREATE TABLE")
+def finds_all_keys(tables: FakeTables, _: Any, table: str, __: Any) -> pa.Table:
+    return pa.Table.from_pylist([{"key": key} for key in tables.at(table)])
 
 
-class ViewsAreRefused(FakeTables):
-    def create_view(self, *_: Any) -> None:
-        raise PermissionError("User does not have CREATE TABLE")
+def begins_too_early(tables: FakeTables, _: Any, table: str, first: int, last: int) -> FakeRows:
+    return FakeTables.changes(tables, _, table, first - 1, last)
 
 
-class TheSchemaIsRefused(FakeTables):
-    def create_schema(self, _: Any) -> None:
-        raise PermissionError("User does not have CREATE SCHEMA")
+def has_only_inserts(tables: FakeTables, *given: Any) -> FakeRows:
+    rows = FakeTables.changes(tables, *given).rows
+    return FakeRows([row for row in rows if row["_change_type"] == "insert"])
 
 
-class MergesDeleteNothing(FakeTables):
-    def merge(self, _: Any, rows: pa.Table, table: str, __: Any) -> Merged:
-        return super().merge(_, rows.filter(rows["keep"]), table, __)
+def reads_the_newest_version(tables: FakeTables, _: Any, table: str, *__: Any) -> FakeRows:
+    return FakeTables.read(tables, _, table)
 
 
-class MergesCountAllRows(FakeTables):
-    def merge(self, _: Any, rows: pa.Table, table: str, __: Any) -> Merged:
-        super().merge(_, rows, table, __)
-        return Merged(rows.num_rows)
+def gives_all_rows_the_newest_version(tables: FakeTables, spark: Any, table: str) -> FakeRows:
+    rows = tables.changes(spark, table, 0, tables.newest(spark, table).version).rows
+    return FakeRows([{**row, "_commit_version": len(tables.commits[table])} for row in rows])
 
 
-class LookUpsFindAll(FakeTables):
-    def look_up(self, _: Any, table: str, __: Any) -> pa.Table:
-        return pa.Table.from_pylist([{"key": key} for key in self.at(table)])
+def refused(privilege: str) -> PermissionError:
+    return PermissionError(f"User does not have {privilege}")
 
 
-class FeedsBeginTooEarly(FakeTables):
-    def changes(self, _: Any, table: str, first: int, last: int) -> FakeRows:
-        return super().changes(_, table, first - 1, last)
-
-
-class FeedsHaveOnlyInserts(FakeTables):
-    def changes(self, _: Any, table: str, first: int, last: int) -> FakeRows:
-        rows = super().changes(_, table, first, last).rows
-        return FakeRows([row for row in rows if row["_change_type"] == "insert"])
-
-
-class OnlyTheNewestVersionIsRead(FakeTables):
-    def read(self, _: Any, table: str, version: int | None = None) -> FakeRows:  # noqa: ARG002
-        return super().read(_, table)
-
-
-class RowsAreNotTracked(FakeTables):
-    def appended_rows(self, *_: Any) -> None:
-        return None
-
-
-class AllRowsHaveTheNewestVersion(FakeTables):
-    def appended_rows(self, spark: Any, table: str) -> FakeRows:
-        rows = self.changes(spark, table, 0, self.newest(spark, table).version).rows
-        return FakeRows([{**row, "_commit_version": len(self.commits[table])} for row in rows])
+def lost(*_: Any) -> None:
+    pass
 
 
 @pytest.mark.parametrize(
@@ -100,31 +70,30 @@ def test_a_warehouse_that_does_what_the_engine_relies_on_is_ok(tmp_path: Path, n
 @pytest.mark.parametrize(
     ("name", "fault", "seen"),
     [
-        ("schema", TheSchemaIsRefused, "User does not have CREATE SCHEMA"),
-        ("create", TablesAreRefused, "User does not have CREATE TABLE"),
-        ("create", ViewsAreRefused, "User does not have CREATE TABLE"),
-        ("append", AppendsAreRefused, "User does not have MODIFY"),
-        ("append", AppendsAreLost, "3 appends made 0 commits"),
-        ("transaction", TransactionsAreIgnored, "of transactions 1, 1 and 2 the table has 1, 1, 2"),
-        ("transaction", AppendsAreLost, "the table has none"),
-        ("merge", MergesDeleteNothing, "'deleted': '1'"),
-        ("merge", MergesCountAllRows, "counted 3, and the same again 3, not 3 and 0"),
-        ("look-up", LookUpsFindAll, "a look-up of one key found 2 rows"),
-        ("change feed", FeedsBeginTooEarly, "the feed of two versions has"),
-        ("change feed", FeedsHaveOnlyInserts, "the feed of two versions has"),
-        ("pinned version", OnlyTheNewestVersionIsRead, "was read with the rows ['later', 'pinned']"),
+        ("schema", {"create_schema": refused("CREATE SCHEMA")}, "User does not have CREATE SCHEMA"),
+        ("create", {"create": refused("CREATE TABLE")}, "User does not have CREATE TABLE"),
+        ("create", {"create_view": refused("CREATE TABLE")}, "User does not have CREATE TABLE"),
+        ("append", {"append": refused("MODIFY")}, "User does not have MODIFY"),
+        ("append", {"append": lost}, "3 appends made 0 commits"),
+        ("transaction", {"append": without_transaction}, "of transactions 1, 1 and 2 the table has 1, 1, 2"),
+        ("transaction", {"append": lost}, "the table has none"),
+        ("merge", {"merge": deletes_nothing}, "'deleted': '1'"),
+        ("merge", {"merge": counts_all_rows}, "counted 3, and the same again 3, not 3 and 0"),
+        ("look-up", {"look_up": finds_all_keys}, "a look-up of one key found 2 rows"),
+        ("change feed", {"changes": begins_too_early}, "the feed of two versions has"),
+        ("change feed", {"changes": has_only_inserts}, "the feed of two versions has"),
+        ("pinned version", {"read": reads_the_newest_version}, "was read with the rows ['later', 'pinned']"),
     ],
 )
-def test_a_table_with_a_fault_is_a_problem(tmp_path: Path, name: str, fault: type[FakeTables], seen: str) -> None:
-    answer = answer_of(bench_on(tmp_path, fault), name)
-    assert answer.grade == "problem"
-    assert seen in answer.seen
+def test_a_table_with_a_fault_is_a_problem(tmp_path: Path, name: str, fault: dict[str, Any], seen: str) -> None:
+    answer = answer_of(bench_on(tmp_path, with_faults(FakeTables, **fault)), name)
+    assert (answer.grade, seen in answer.seen) == ("problem", True), answer
     assert answer.effect
 
 
-@pytest.mark.parametrize("fault", [RowsAreNotTracked, AllRowsHaveTheNewestVersion])
-def test_rows_without_the_versions_of_their_commits_are_a_note(tmp_path: Path, fault: type[FakeTables]) -> None:
-    answer = answer_of(bench_on(tmp_path, fault), "row tracking")
+@pytest.mark.parametrize("fault", [lost, gives_all_rows_the_newest_version])
+def test_rows_without_the_versions_of_their_commits_are_a_note(tmp_path: Path, fault: Any) -> None:
+    answer = answer_of(bench_on(tmp_path, with_faults(FakeTables, appended_rows=fault)), "row tracking")
     assert (answer.grade, "deleted and applied again" in answer.effect) == ("note", True)
 
 

@@ -16,7 +16,7 @@ from kaspr_delta.serde.json_text import value_text
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_values import from_columns, written
 from kaspr_delta.spec.ddl import Type
-from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.arrow_types import arrow_schema, batch_of
 from kaspr_delta.storage.layout import PROBLEM
 
 _EXTRACTED = arrow_schema(f"readable BOOLEAN, fk STRING, problem {PROBLEM}")
@@ -51,7 +51,7 @@ class ExtractForeignKeys:
             keys, rows = (batch.column(name).filter(asked).to_pylist() for name in ("key", "left"))
             found = self.together(keys, rows)
             if found is None:
-                found = self._one_by_one(keys, rows)
+                found = batch_of(list(map(self.extracted, keys, rows)), _EXTRACTED)
             found = found.take(_indices_of(asked))
             given = batch
             for name in ("left", "left_hash") if self.row_type is None else ():
@@ -62,17 +62,12 @@ class ExtractForeignKeys:
             yield given.append_column("fk", found["fk"]).append_column("problem", found["problem"])
 
     def together(self, keys: list[str], rows: list[Any]) -> pa.RecordBatch | None:
-        """The same as ``_one_by_one`` for all rows at once, which is faster; None if any of them fails."""
+        """The same as ``extracted`` for all rows at once, which is faster; None if any of them fails."""
         fks = self.extractor.keys_of(map(self._value, rows), map(self.left.event_key, keys))
         if fks is None:
             return None
         readable, problems = pa.repeat(pa.scalar(value=True), len(rows)), pa.nulls(len(rows), ARROW_PROBLEM)
         return pa.RecordBatch.from_arrays([readable, pa.array(fks, pa.string()), problems], schema=_EXTRACTED)
-
-    def _one_by_one(self, keys: list[str], rows: list[Any]) -> pa.RecordBatch:
-        found = list(zip(*map(self.extracted, keys, rows), strict=True)) or [()] * len(_EXTRACTED)
-        arrays = [pa.array(column, one.type) for column, one in zip(found, _EXTRACTED, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=_EXTRACTED)
 
     def extracted(self, key: str, left: Any) -> Extracted:
         try:
