@@ -12,7 +12,7 @@ import networkx as nx
 
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan
-from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TablePlan, TopicPlan
+from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TopicPlan
 from kaspr_delta.spec.diagnostics import Location
 
 Layout = Literal["one", "group", "resource"]
@@ -123,19 +123,12 @@ def _work(plan: Plan, part: Part, key: str, after: tuple[str, ...]) -> Work:
 
 def _declared(plan: Plan, resource: ResourceRef) -> tuple[Location, str]:
     """Where a resource is declared, and its description."""
-    known: JoinPlan | TablePlan | AgentPlan | TopicPlan | None
-    match resource.kind:
-        case "join":
-            known = plan.join(resource.name)
-        case "table":
-            known = plan.table(resource.name)
-        case "agent":
-            known = plan.agent(resource.name)
-        case _:
-            known = plan.topic(resource.name)
-    if known is None:
-        msg = f"{resource} stands in a stage of the plan but is not declared in it"
-        raise LookupError(msg)
-    if isinstance(known, TopicPlan):
-        return known.bound.location, known.bound.text
-    return known.location, known.description
+    if resource.kind == "table":
+        table = plan.known_table(resource.name)
+        return table.location, table.description
+    running = plan.running(resource)
+    if isinstance(running, TopicPlan):
+        return running.bound.location, running.bound.text
+    if isinstance(running, JoinPlan | AgentPlan):
+        return running.location, running.description
+    raise LookupError(f"{resource} stands in a stage of the plan but is not declared in it")
