@@ -20,9 +20,6 @@ from kaspr_delta.serde.json_lines import json_line
 if TYPE_CHECKING:
     from kaspr_delta.control.retry import RetryableDeadLetters
 
-# Letters that are retried at once.
-_AT_ONCE = 10_000
-
 
 def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
     target: Target,
@@ -75,10 +72,12 @@ def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
 
 
 def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool) -> None:
+    from kaspr_delta.control.dead_letters import MOST_RETRIED
+
     letters = _letters(target)
     if letters is None:
         return
-    chosen = letters.newest(_AT_ONCE, resource)
+    chosen = letters.newest(MOST_RETRIED, resource)
     if not only_failed and not yes:
         _ask(letters.seen_twice(chosen))
     retried = letters.retry(chosen, only_failed=only_failed)
@@ -98,15 +97,16 @@ def _letters(target: Target) -> RetryableDeadLetters | None:
     """The dead letters of the application: in a folder without Spark. None if nothing of it is applied any more."""
     from kaspr_delta.control.retry import RetryableDeadLetters
     from kaspr_delta.runtime.applying import applied_registry
-    from kaspr_delta.storage.opening import folder_tables
+    from kaspr_delta.storage.native.system_tables import NativeSystemTables
+    from kaspr_delta.storage.system_tables import SessionSystemTables
 
     location = target.location
     if location.is_unity:
         application = target.open()
-        return RetryableDeadLetters.by_session(application.spark, application.delta, application.plan)
-    plan = applied_registry(location, target.app).plan()
-    tables = None if plan is None else folder_tables(location.namespace(plan.schema))
-    return None if plan is None or tables is None else RetryableDeadLetters.of(tables, plan)
+        return RetryableDeadLetters(SessionSystemTables(application.spark, application.delta), application.plan)
+    registry = applied_registry(location, target.app)
+    plan, tables = registry.plan(), registry.tables
+    return RetryableDeadLetters(tables, plan) if plan and isinstance(tables, NativeSystemTables) else None
 
 
 def _ask(seen_twice: Sequence[str]) -> None:

@@ -17,10 +17,9 @@ from kaspr_delta.cli.bundle import (
 )
 from kaspr_delta.cli.deployed import ProfileOption
 from kaspr_delta.cli.progress import note
-from kaspr_delta.errors import ManifestError, SetupError
-from kaspr_delta.plan.builder.build import build_plans
+from kaspr_delta.errors import SetupError
+from kaspr_delta.plan.builder.build import runnable_plans
 from kaspr_delta.plan.names import delta_name
-from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.loader import load_path
 
 if TYPE_CHECKING:
@@ -116,10 +115,7 @@ def _storages(bundle: BundleCli, target: str) -> list[Storage]:
 
     variables: dict[str, Any] = bundle.answer("validate").get("variables") or {}
     deployment = Deployment.from_variables({name: one.get("value", "") for name, one in variables.items()}, target)
-    plans, findings = build_plans(load_path(Path(deployment.folder)))
-    if has_errors(findings):
-        raise ManifestError(findings)
-    return [Storage.of(plan, deployment) for plan in plans]
+    return [Storage.of(plan, deployment) for plan in runnable_plans(load_path(Path(deployment.folder)))]
 
 
 def _refuse_others(deployed: DeployedSchema, application: str, made_by: str) -> None:

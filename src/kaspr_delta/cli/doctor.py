@@ -146,7 +146,7 @@ def _has_problem(answers: Iterable[Line]) -> bool:
 
 
 def _show(answers: Iterable[Line]) -> None:
-    table = table_of(("probe", "answer", "seen", "what the engine does"), ())
+    table = table_of(("probe", "answer", "seen", "what the engine does"))
     for one in answers:
         seen, *_ = one["seen"].splitlines() or [""]  # errors of Spark have advice below
         texts = (one["probe"], one["answer"], seen, one["effect"])

@@ -76,7 +76,7 @@ def working(what: str) -> Iterator[None]:
     note(f"{what}: {time.monotonic() - started:.1f} s")
 
 
-def table_of(texts: Sequence[str], numbers: Sequence[str]) -> Table:
+def table_of(texts: Sequence[str], numbers: Sequence[str] = ()) -> Table:
     """An empty table with columns of texts, and then of numbers. A text is never cut."""
     table = Table(box=None, header_style="bold")
     for heading in texts:

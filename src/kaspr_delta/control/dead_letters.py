@@ -20,7 +20,9 @@ from kaspr_delta.storage.layout import DEAD_LETTERS
 from kaspr_delta.storage.system_tables import SystemTables
 from kaspr_delta.storage.warehouse.sql_warehouse import MOST_ROWS
 
-_JOB = "kaspr-delta dead-letters --retry --target TARGET"
+MOST_RETRIED = 10_000
+"""The number of letters that one command, or one form, retries."""
+_ELSEWHERE = "Pages over a catalog retry nothing: kaspr-delta dead-letters --retry --target TARGET does."
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class DeadLetters:
 
     def retry(self, letters: Iterable[Letter], asked_by: str | None = None, *, only_failed: bool = False) -> Retried:  # noqa: ARG002
         """Put the records of letters on their topics and channels again. Raises PermissionError over a catalog."""
-        raise PermissionError(f"Pages over a catalog retry nothing: {_JOB} does.")
+        raise PermissionError(_ELSEWHERE)
 
     def origin_of(self, letter: Letter) -> Origin | None:
         """The topic or channel that the letter's record came from; None for another source, see ``why_not``."""
@@ -109,9 +111,9 @@ class DeadLetters:
 
     def why_not(self, letter: Letter) -> str:
         """The reason why a letter cannot be retried alone, or not here, and the alternative."""
-        ref, origin = letter.ref, self.origin_of(letter)
-        if origin is not None:
-            return f"Pages over a catalog retry nothing: {_JOB} does."
+        ref = letter.ref
+        if self.origin_of(letter) is not None:
+            return _ELSEWHERE
         if ref.kind == "task":
             return "A task runs again when it is due."
         if ref.kind == "topic":

@@ -169,8 +169,7 @@ def _setting(name: str, kind: Any, text: str) -> Any:
     """The value of a variable's text, by the type of its field. Raises UsageError if the text is not valid."""
     if kind is int:
         if not text.isdecimal():
-            msg = f"variable {name!r} is {text!r}, expected a number"
-            raise UsageError(msg)
+            raise UsageError(f"variable {name!r} is {text!r}, expected a number")
         return int(text)
     if kind is bool:
         _one_of(name, text, ("true", "false"))
@@ -193,5 +192,4 @@ def _one_of(variable: str, value: str, known: tuple[str, ...]) -> None:
 
 def _refuse(variable: str, problem: str | None) -> None:
     if problem is not None:
-        msg = f"variable {variable!r}: {problem}"
-        raise UsageError(msg)
+        raise UsageError(f"variable {variable!r}: {problem}")

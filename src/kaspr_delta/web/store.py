@@ -84,7 +84,7 @@ class LocalStore:
 
     delta: DeltaRs
     look: float = 0.5
-    system: SystemTables = field(init=False)
+    system: NativeSystemTables = field(init=False)
     tables: PageReads = field(init=False)
     _totals: LocalTotals = field(init=False)
     _copies: dict[Any, LocalCopy] = field(default_factory=dict, init=False)
@@ -128,7 +128,7 @@ class LocalStore:
         return rebuilds_in(plan, self.delta.rows)
 
     def letters(self, plan: Plan) -> RetryableDeadLetters:
-        return RetryableDeadLetters.of(self.delta, plan)
+        return RetryableDeadLetters(self.system, plan)
 
     def figures(self, plan: Plan, only: ResourceRef | None = None) -> Figures:
         return Figures.in_folder(self.delta, plan, self._totals, only)

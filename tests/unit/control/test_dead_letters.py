@@ -26,7 +26,7 @@ HEADERS = [{"key": "trace", "value": b"\x00\xff"}]
 
 @pytest.fixture
 def letters(delta: DeltaRs) -> RetryableDeadLetters:
-    return RetryableDeadLetters.of(delta, plan_of_bundle("order-system"))
+    return RetryableDeadLetters(NativeSystemTables(delta), plan_of_bundle("order-system"))
 
 
 def on_topic(delta: DeltaRs, *records: dict[str, Any]) -> None:
@@ -178,7 +178,7 @@ def test_a_letter_that_cannot_be_retried_stays_and_names_the_alternative(
 
 
 def test_a_letter_of_a_joins_stream_side_comes_from_its_topic(delta: DeltaRs) -> None:
-    views = RetryableDeadLetters.of(delta, plan_of_bundle("page-views"))
+    views = RetryableDeadLetters(NativeSystemTables(delta), plan_of_bundle("page-views"))
     join = views.plan.joins[0]
     source = join.left if isinstance(join.left, str) else join.left.name
     assert source == "PageViews"
@@ -204,7 +204,7 @@ KasprAgent/two: {input: {channel: {name: paired}}}
 @pytest.fixture
 def readers(delta: DeltaRs) -> RetryableDeadLetters:
     """Letters of an application in which a topic has five readers, one of them an export."""
-    return RetryableDeadLetters.of(delta, plan_of("readers", READERS))
+    return RetryableDeadLetters(NativeSystemTables(delta), plan_of("readers", READERS))
 
 
 def test_a_retry_for_one_reader_marks_the_record_in_its_headers(delta: DeltaRs, letters: RetryableDeadLetters) -> None:
