@@ -12,7 +12,7 @@ import typer
 from kaspr_delta.cli.completion import complete_resource
 from kaspr_delta.cli.deployed import ProfileOption, TargetOption
 from kaspr_delta.cli.operation import operate
-from kaspr_delta.cli.progress import note
+from kaspr_delta.cli.progress import note, warn
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import UsageError
 from kaspr_delta.serde.json_lines import json_line
@@ -85,10 +85,10 @@ def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool
     for origin, records in retried.records.items():
         typer.echo(f"{origin.kind} {origin.name}: {records} record{'' if records == 1 else 's'} put there again{alone}")
     for letter in retried.lost:
-        note(f"{letter.resource}, key {letter.key}: its record is gone, or a newer one came since", style="yellow")
+        warn(f"{letter.resource}, key {letter.key}: its record is gone, or a newer one came since")
     rest = Counter((one.resource, letters.why_not(one)) for one in chosen if letters.origin_of(one) is None)
     for (name, why), count in sorted(rest.items()):
-        note(f"{name}: {count} cannot be retried by themselves. {why}", style="yellow")
+        warn(f"{name}: {count} cannot be retried by themselves. {why}")
     if not chosen:
         note("there are no dead letters")
 
@@ -117,6 +117,6 @@ def _ask(seen_twice: Sequence[str]) -> None:
         msg = f"{'; '.join(seen_twice)}: add --only-failed to retry each record only for the resource that failed on it"
         raise UsageError(f"{msg}, or --yes to put it there for all")
     for sentence in seen_twice:
-        note(f"{sentence}.", style="yellow")
+        warn(f"{sentence}.")
     note("With --only-failed, each record is retried only for the resource that failed on it.")
     typer.confirm("Put the records there for all?", abort=True, err=True)

@@ -16,7 +16,7 @@ import typer
 from rich.text import Text
 
 from kaspr_delta.cli.interruption import off_main_thread
-from kaspr_delta.cli.progress import note, results, table_of, working
+from kaspr_delta.cli.progress import note, results, table_of, warn, working
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import SetupError
 from kaspr_delta.grant import Grant
@@ -161,7 +161,7 @@ def _write(report: Mapping[str, object], folder: Path) -> None:
         new.write_text(_text(report) + "\n")
         new.replace(file)
     except OSError as error:
-        note(f"{file} cannot be written: {error.strerror}", style="yellow", event="warning")
+        warn(f"{file} cannot be written: {error.strerror}")
     else:
         note(f"all answers are in {file}")
 

@@ -64,6 +64,11 @@ def note(message: str, style: str = "dim", event: str = "note") -> None:
         console().print(message, style=style, markup=False)
 
 
+def warn(message: str) -> None:
+    """Say something that somebody should look at."""
+    note(message, "yellow", "warning")
+
+
 @contextlib.contextmanager
 def working(what: str) -> Iterator[None]:
     """Show that something is under way, and how long it took."""

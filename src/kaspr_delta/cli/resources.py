@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from kaspr_delta.cli.completion import complete_kind, complete_name
-from kaspr_delta.cli.progress import console, note
+from kaspr_delta.cli.progress import console, note, warn
 from kaspr_delta.cli.target import Target
 from kaspr_delta.control.kubectl import age, columns, described, yaml_text
 from kaspr_delta.errors import NotFoundError
@@ -66,11 +66,11 @@ def apply(
             _load(path),
             app=target.app,
             path=path if prune else None,
-            warn=lambda text: note(text, style="yellow", event="warning"),
+            warn=warn,
         )
         for finding in findings:
             if finding.severity is Severity.WARNING:
-                console().print(str(finding), style="yellow", markup=False)
+                warn(str(finding))
         for outcome in outcomes:
             typer.echo(f"{outcome.kind.lower()}.kaspr.io/{outcome.name} {outcome.what}")
 

@@ -14,7 +14,7 @@ from kaspr_delta.cli.completion import complete_rebuilt, complete_resource
 from kaspr_delta.cli.deployed import ProfileOption, TargetOption
 from kaspr_delta.cli.interruption import stopped_by_change, stopped_by_signal
 from kaspr_delta.cli.operation import operate
-from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report, working
+from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report, warn, working
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import AlreadyRunningError, ResourceFailedError, UsageError, may_pass
 from kaspr_delta.grant import Grant
@@ -156,9 +156,7 @@ def _tried(work: Callable[[], RunReport], retries: int, stop: threading.Event) -
         except Exception as error:  # whatever it is, ``may_pass`` decides
             if stop.is_set() or not may_pass(error):
                 raise
-            note(
-                f"{error}\ntried again in {_BEFORE_RETRY:.0f} s, at most {left} times", style="yellow", event="warning"
-            )
+            warn(f"{error}\ntried again in {_BEFORE_RETRY:.0f} s, at most {left} times")
         stop.wait(_BEFORE_RETRY)
     return work()
 
@@ -192,17 +190,17 @@ def _show_versions(application: Application) -> None:
     versions = Versions.with_spark(application.spark.version)
     note(str(versions))
     if versions.warning is not None:
-        note(versions.warning, style="yellow", event="warning")
+        warn(versions.warning)
 
 
 def _show_waiting(application: Application) -> None:
     for ref, reason in application.plan.waiting:
-        note(f"{ref} {in_words(reason)}", style="yellow", event="warning")
+        warn(f"{ref} {in_words(reason)}")
     for notice in application.plan.notices:
         note(notice)
     for finding in application.plan.findings:
         if finding.severity is Severity.WARNING:
-            note(str(finding), style="yellow", event="warning")
+            warn(str(finding))
 
 
 def rebuild(  # noqa: PLR0913, PLR0917  one parameter an option
