@@ -22,9 +22,9 @@ from databricks.bundles.jobs import (
 )
 
 from kaspr_delta.grant import Grant
-from kaspr_delta.jobs import oversight
 from kaspr_delta.jobs.compute import Compute
 from kaspr_delta.jobs.deployment import Deployment
+from kaspr_delta.jobs.oversight import health, oversight
 from kaspr_delta.jobs.storage import Storage
 from kaspr_delta.jobs.trigger import trigger_of
 from kaspr_delta.jobs.watched import watched_tables
@@ -62,9 +62,8 @@ class JobBuilder:
         job = self.job(self.plan.application, [self._ending(self._task_of(unit), unit.after) for unit in work])
         job.description = f"Agents, joins and made tables of {self.plan.application}, until everything is caught up"
         if self.deployment.trigger == "table_update":
-            tables = list(watched_tables(self.plan, self.storage))
             updates = TableUpdateTriggerConfiguration(
-                table_names=tables,  # type: ignore[arg-type]  # lists are invariant
+                table_names=[*watched_tables(self.plan, self.storage)],
                 min_time_between_triggers_seconds=_SECONDS_BETWEEN_UPDATES,
             )
             job.trigger = TriggerSettings(table_update=updates)
@@ -123,7 +122,7 @@ class JobBuilder:
         """A job of these tasks, without anything that starts it."""
         job, compute = self._described(name, tasks), self.compute
         job.environments, job.job_clusters = compute.environments(), compute.clusters()
-        job.health = oversight.health(self.deployment)
+        job.health = health(self.deployment)
         if self.deployment.serverless:
             job.performance_target = PerformanceTarget(self.deployment.performance_target.upper())
             job.budget_policy_id = self.deployment.usage_policy_id or None
@@ -132,16 +131,15 @@ class JobBuilder:
     def _described(self, name: str, tasks: list[Task]) -> Job:
         """A job with what all jobs of a deployment have, without compute."""
         wanted = self.deployment
-        return Job(
-            name=name,
-            max_concurrent_runs=1,
-            tasks=tasks,  # type: ignore[arg-type]  # lists are invariant
-            tags={**self.compute.tags, "manifests": self.revision},
-            run_as=JobRunAs(**wanted.run_as.grantee) if wanted.run_as else None,
-            email_notifications=oversight.mails(wanted),
-            webhook_notifications=oversight.webhooks(wanted),
-            notification_settings=oversight.notification_settings(wanted),
-            permissions=oversight.permissions(wanted),  # type: ignore[arg-type]  # as above
+        return Job.from_dict(
+            {
+                "name": name,
+                "max_concurrent_runs": 1,
+                "tasks": [*tasks],
+                "tags": {**self.compute.tags, "manifests": self.revision},
+                "run_as": JobRunAs(**wanted.run_as.grantee) if wanted.run_as else None,
+                **oversight(wanted),
+            }
         )
 
     @property
