@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from kaspr_delta.control.retry import RetryableDeadLetters
 
 
-def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
+def dead_letters(
     target: Target,
     resource: Annotated[
         str | None,
         typer.Option("--resource", metavar="KIND/NAME", help="Only of this one.", autocompletion=complete_resource),
     ] = None,
-    retry: Annotated[  # noqa: FBT002
+    retry: Annotated[
         bool, typer.Option("--retry", help="Put their records on their topics and channels again, as they were.")
     ] = False,
-    only_failed: Annotated[  # noqa: FBT002
+    only_failed: Annotated[
         bool, typer.Option("--only-failed", help="Retry each record only for the resource that failed on it.")
     ] = False,
-    yes: Annotated[  # noqa: FBT002
+    yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Retry: do not ask, also where others get records a second time.")
     ] = False,
     deployed: TargetOption = None,

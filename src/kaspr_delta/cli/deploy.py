@@ -78,7 +78,7 @@ def purge(
     target: BundleTargetOption,
     profile: ProfileOption = None,
     var: VarOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,  # noqa: FBT002
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Remove the schema of a deployed application with all its tables and checkpoints, for good.
 

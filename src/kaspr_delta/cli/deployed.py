@@ -48,7 +48,7 @@ def show_jobs(jobs: tuple[DeployedJob, ...]) -> None:
         screen.print(line, markup=False, soft_wrap=True)
 
 
-def logs(  # noqa: PLR0913, PLR0917  one parameter an option
+def logs(
     context: typer.Context,
     resource: Annotated[
         str | None, typer.Argument(metavar="KIND/NAME", help="Only of the tasks that run this resource.")

@@ -36,12 +36,12 @@ _REPORT = "doctor.json"
 _STYLES = {"ok": "green", "note": "yellow", "problem": "red"}
 
 
-def doctor(  # noqa: PLR0913, PLR0917  one parameter an option
+def doctor(
     target: Target,
     path: Annotated[
         Path | None, typer.Argument(help="Manifests whose sources are probed too: a file or a folder.")
     ] = None,
-    probe: Annotated[bool, typer.Option("--probe", help="Start Spark, and probe the warehouse.")] = False,  # noqa: FBT002
+    probe: Annotated[bool, typer.Option("--probe", help="Start Spark, and probe the warehouse.")] = False,
     within: Annotated[str, typer.Option(help="The longest time for all probes.")] = "5m",
     grant: Annotated[
         list[str] | None,

@@ -42,7 +42,7 @@ def apply(
         list[str],
         typer.Option("--filename", "-f", metavar="PATH|-", help="A manifest, a folder, or - for input."),
     ],
-    prune: Annotated[  # noqa: FBT002
+    prune: Annotated[
         bool,
         typer.Option("--prune", help="Delete resources that these files had when last applied."),
     ] = False,
@@ -174,7 +174,7 @@ def delete(
         ),
     ],
     name: Annotated[str, typer.Argument(help="The resource's name.", autocompletion=complete_name)],
-    purge: Annotated[bool, typer.Option("--purge", help="Delete its tables and state as well, for good.")] = False,  # noqa: FBT002
+    purge: Annotated[bool, typer.Option("--purge", help="Delete its tables and state as well, for good.")] = False,
 ) -> None:
     """Remove a resource from the applied application; its manifest file stays.
 

@@ -42,7 +42,7 @@ OriginOption = Annotated[
 _BEFORE_RETRY = 60.0
 
 
-def run(  # noqa: PLR0913, PLR0917  one parameter an option
+def run(
     target: Target,
     path: Annotated[Path | None, typer.Argument(help="Manifests to apply first: a file or a folder.")] = None,
     only: Annotated[
@@ -54,7 +54,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
             autocompletion=complete_resource,
         ),
     ] = None,
-    continuous: Annotated[bool, typer.Option("--continuous", help="Keep running until stopped.")] = False,  # noqa: FBT002
+    continuous: Annotated[bool, typer.Option("--continuous", help="Keep running until stopped.")] = False,
     every: Annotated[str, typer.Option(help="With --continuous: the least time between two batches.")] = "5s",
     progress: Annotated[
         ProgressOutput,
@@ -203,7 +203,7 @@ def _show_waiting(application: Application) -> None:
             warn(str(finding))
 
 
-def rebuild(  # noqa: PLR0913, PLR0917  one parameter an option
+def rebuild(
     target: Target,
     resource: Annotated[
         str,

@@ -18,7 +18,7 @@ TOKEN_VARIABLE = "KASPR_DELTA_TOKEN"  # noqa: S105  the name of a variable, not 
 _SQL_VARIABLE = "DATABRICKS_WAREHOUSE_ID"
 
 
-def serve(  # noqa: PLR0913, PLR0917  one parameter an option
+def serve(
     target: Target,
     path: Annotated[Path | None, typer.Argument(help="Manifests to apply first: a file or a folder.")] = None,
     port: Annotated[
@@ -29,7 +29,7 @@ def serve(  # noqa: PLR0913, PLR0917  one parameter an option
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 for all.")] = "127.0.0.1",
     root_path: Annotated[str, typer.Option(help="The prefix under which a proxy shows the server.")] = "",
-    behind_proxy: Annotated[  # noqa: FBT002
+    behind_proxy: Annotated[
         bool,
         typer.Option("--behind-proxy", help="Trust a proxy's headers: user, address, scheme."),
     ] = False,
