@@ -20,8 +20,8 @@ from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 from kaspr_delta.runtime.run_events import BatchDone, RunEvent
+from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.layout import PROGRESS, state_ref
-from kaspr_delta.storage.spark.frames import collected
 from tests.continuous import running
 from tests.folders import folder_of
 

@@ -24,7 +24,7 @@ from kaspr_delta.control.events import REBUILD_REQUIRED, REBUILT
 from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.registry import Registry, documents_of, loaded, without
 from kaspr_delta.control.totals import LocalTotals, totals_by_spark
-from kaspr_delta.engine.batch.topics import known_topics
+from kaspr_delta.engine.batch.topic_commit import known_topics
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.plan.definition.application import Plan

@@ -19,6 +19,9 @@ OPERATION_PARAMETER = "command"
 APPLICATION_MARK = "kaspr.application"
 """The property of a schema of Unity Catalog that names the application that made it."""
 
+SQL_WAREHOUSE_VARIABLE = "DATABRICKS_WAREHOUSE_ID"
+"""Names the SQL warehouse through which tables of Unity Catalog are read without Spark."""
+
 APP_PORT_VARIABLE = "DATABRICKS_APP_PORT"
 """Set in a Databricks App: where it has to listen."""
 

@@ -24,22 +24,22 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
+from kaspr_delta.engine.agent.stateless import for_workers
 from kaspr_delta.engine.joins.results import checked_rows
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.typed_columns import in_order, key_columns, key_text, row_of, row_text
 from kaspr_delta.engine.rows.value_functions import IS_JSON
-from kaspr_delta.engine.streams.input_rows import for_workers, records_of
+from kaspr_delta.engine.streams.event import records_of
 from kaspr_delta.engine.streams.source import partition_of
 from kaspr_delta.engine.windows import window_starts
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.serde import json_text, typed_values
-from kaspr_delta.serde.row_order import ordered
-from kaspr_delta.serde.typed_text import TypedText
+from kaspr_delta.serde.typed_text import TypedText, ordered
 from kaspr_delta.spec.ddl import Type, columns_of
-from kaspr_delta.storage.spark.frames import frame_of
+from kaspr_delta.storage.arrow_types import frame_of
 from kaspr_delta.web.local_copy import LocalCopy
 from kaspr_delta.web.warehouse_store import WarehouseStore
 from tests.folders import delta_rs, overwrite

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import to_json
 
 from kaspr_delta import Application
 from kaspr_delta.plan.builder.build import build_plans
@@ -237,9 +239,17 @@ def _emitted(app: Application, join: JoinPlan) -> dict[Any, list[Any]]:
 
 def _assert_channel_and_feed_give_the_result(app: Application, join: TableTableJoinPlan) -> None:
     """Assert that the channel and the change feed each add up to the result, and that each record changes something."""
-    result = {r["key"]: (r["left"], r["right"]) for r in app.delta.read(app.spark, join.result).collect()}
-    assert naive_join.folded(app.channel(join.channel).stored.orderBy("offset").collect()) == result
-    assert naive_join.replayed(app.delta.changes(app.spark, join.result).collect()) == result
+    result = _with_texts(app.delta.read(app.spark, join.result)).collect()
+    pairs = {row["key"]: (row["left"], row["right"]) for row in result}
+    assert naive_join.folded(app.channel(join.channel).stored.orderBy("offset").collect()) == pairs
+    assert naive_join.replayed(_with_texts(app.delta.changes(app.spark, join.result)).collect()) == pairs
+
+
+def _with_texts(result: DataFrame) -> DataFrame:
+    """Rows of a result with their sides as a channel shows them: rows with columns as JSON."""
+    types = dict(result.dtypes)
+    sides = [side for side in ("left", "right") if types[side].startswith("struct")]
+    return result.withColumns({side: to_json(side, {"ignoreNullFields": "false"}) for side in sides})
 
 
 def _run_until_no_record_is_pending(app: Application) -> None:

@@ -19,9 +19,9 @@ from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, SameKeyJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import run_of
+from kaspr_delta.storage.arrow_types import collected, frame_of
 from kaspr_delta.storage.limits import Limits, Size
 from kaspr_delta.storage.opening import open_tables
-from kaspr_delta.storage.spark.frames import collected, frame_of
 from tests.folders import overwrite
 from tests.manifests import opened
 

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
+from kaspr_delta.control.daily import DailyWork
 from kaspr_delta.control.registry import Registry
 from kaspr_delta.jobs import Deployment, Storage
 from kaspr_delta.jobs.alerts import alerts
 from kaspr_delta.jobs.dashboard import DATASETS
+from kaspr_delta.jobs.usage import statements_query, usage_query
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.access import Visitor
@@ -118,11 +121,15 @@ def test_statements_read_rows_of_all_types_as_delta_rs_does(
     with Application.open(app_file, warehouse=tmp_path / "wh", spark=spark) as app:
         write_stock(app)
         here, there = sources(app, spark)
-        one, other = (Past(source.tables, "stock", ("shop", "item"), is_typed=True) for source in (here, there))
+        one, other = (Past.of(source.tables, "stock", ("shop", "item"), is_typed=True) for source in (here, there))
         last, then = assert_equal_pasts(one, other, [""], [1])
         assert [(one.word, one.row["shop"]) for one in last.changes] == [("changed", "b")]
         assert [(one.word, one.row["shop"]) for one in then.since] == [("changed", "b")]
         assert there.tables.counts(["stock"]) == here.tables.counts(["stock"]) == {"stock": 2}
+        assert sorted(there.tables.tables()) == here.tables.tables()
+        for query in (usage_query, statements_query):  # Databricks alone has their tables
+            with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+                app.sql(query(app.plan, Deployment(sql_warehouse="w1")))
 
 
 @pytest.mark.slow
@@ -138,22 +145,29 @@ def test_statements_read_figures_and_histories_as_delta_rs_does(
         assert (theirs.counts, theirs.done) == (ours.counts, ours.done)
         assert (theirs.letters, theirs.counters) == (ours.letters, ours.counters)
         assert theirs.letters == {("agent/take-orders", "placed"): 1}
+        work, work_there = (DailyWork.of(source.tables) for source in (here, there))
+        assert work is not None
+        assert work_there is not None
+        assert replace(work_there, bytes_added=0, bytes_removed=0) == replace(work, bytes_added=0, bytes_removed=0)
+        assert 0 < work_there.bytes_added <= work.bytes_added  # delta-rs notes no bytes with its commits
         assert Registry(there.system).documents() == Registry(here.system).documents()
         orders = {DEAD_LETTERS: ["at"], PROGRESS: ["checkpoint", "batch"], EVENTS: ["at", "name", "reason"]}
         for table, order in {**orders, "topic__placed": ["timestamp", "seq"]}.items():
             assert there.system.newest(table, order, 5) == here.system.newest(table, order, 5) != []
         assert there.system.newest(EVENTS, ["at"], 5, {"kind": EVIL}) == []
-        one, other = (Past(source.tables, "orders") for source in (here, there))
+        one, other = (Past.of(source.tables, "orders") for source in (here, there))
         assert other.has_text_keys
         assert_equal_pasts(one, other, ["", "it's 1", EVIL], one.versions)
-        stock, stock_there = (Past(source.tables, "stock", ("shop", "item"), is_typed=True) for source in (here, there))
+        stock, stock_there = (
+            Past.of(source.tables, "stock", ("shop", "item"), is_typed=True) for source in (here, there)
+        )
         assert not stock_there.has_text_keys
         assert_equal_pasts(stock, stock_there, [""], stock.versions)
         assert [(one.word, one.row["shop"]) for one in stock_there.then(1).since] == [
             ("changed", "b"),
             ("deleted", "it's"),
         ]
-        assert Past(there.tables, "nothing").versions == range(0)
+        assert Past.of(there.tables, "nothing").versions == range(0)
         shown = {name: app.sql(query).collect() for name, (_, query) in DATASETS.items()}
         assert {row.resource: (row.rows_in, row.dead_letters) for row in shown["resources"]} == {
             "agent/take-orders": (4, 1)

@@ -11,7 +11,7 @@ from pyarrow.parquet import read_table
 from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
-from kaspr_delta.storage.native.page_reads import NativePageReads
+from kaspr_delta.storage.native.reads import NativePageReads
 from kaspr_delta.web.past import Past
 from tests.folders import delta_rs
 from tests.manifests import opened
@@ -57,7 +57,7 @@ def test_tables_and_results_are_read_and_exported_in_a_fixed_order(app: Applicat
 def test_pages_sort_their_rows_by_key_text(app: Application) -> None:
     reads = NativePageReads(delta_rs(app.delta.namespace))
     for name in ("things", "pairs"):
-        past = Past(reads, name)
+        past = Past.of(reads, name)
         rows = past.then(past.versions[-1]).rows
         assert [row["key"] for row in rows] == ['"10"', '"b"', "10", "2.5", "9", '["x",1]', "false", '{"k":1}']
         assert len(past.then(0).since) == len(rows)

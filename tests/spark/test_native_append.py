@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from kaspr_delta.storage.arrow_types import frame_of
 from kaspr_delta.storage.layout import SUBSCRIPTIONS, TOPIC, UNLIKE
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native import tables as native_tables
 from kaspr_delta.storage.opening import open_tables
-from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.storage.tables import Tables, Transaction
 
 

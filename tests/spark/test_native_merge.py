@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.log_files import commit_of
 from kaspr_delta.storage.opening import open_tables
-from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Merged, Tables, Upsert
 from tests.folders import folder_of
 from tests.spark.test_native_look_up import ODD

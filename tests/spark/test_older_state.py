@@ -130,14 +130,19 @@ def test_a_warehouse_of_format_1_is_migrated_and_gives_the_outcome_of_a_new_one(
         write_more(app, LAST_WAVE)
         app.run()
     assert on_one_line(outcome(older)) == on_one_line(outcome(newer))
+    assert older.join("wares-of-sales").to_dict() == newer.join("wares-of-sales").to_dict()
     assert last_values(older.channel("same-channel").records()) == newer.join("same").to_dict()
     records = [counted(app.topic("counted").records(), "key", "value", "partition") for app in (older, newer)]
     assert records[0] == records[1]
 
 
 def on_one_line(found: dict[str, Any]) -> dict[str, str]:
-    """Texts of an outcome. Format 1 has line breaks in values, which all readers ignore; wrong counts were emitted."""
-    return {name: repr(one).replace("\\r\\n", "") for name, one in found.items() if name != "channel of same"}
+    """Texts of an outcome. Format 1 has line breaks in values, which all readers ignore; wrong counts were emitted.
+
+    Results of rows with columns were text, so their readers are compared.
+    """
+    differs = {"channel of same", "wares_of_sales"}
+    return {name: repr(one).replace("\\r\\n", "") for name, one in found.items() if name not in differs}
 
 
 @pytest.mark.slow
@@ -151,7 +156,7 @@ def test_a_state_of_format_1_is_migrated_by_the_first_run(spark: SparkSession, t
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_a_migration_that_is_killed_anywhere_is_finished_by_the_next_run(spark: SparkSession, tmp_path: Path) -> None:
     for point in around_writes(WRITES):
         folder = tmp_path / "-".join(point)

@@ -13,12 +13,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.agent.ordered_input import in_offset_order
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import union_of
 from kaspr_delta.engine.rows.sequence import end_of
 from kaspr_delta.engine.rows.spill import rows_made
-from kaspr_delta.engine.streams.offset_range import Received
+from kaspr_delta.engine.streams.offset_range import Received, in_offset_order
 from kaspr_delta.storage.limits import Limits, Size
 from tests.limits import set_limits
 from tests.manifests import opened

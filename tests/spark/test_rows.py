@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.sequence import version_of
 from kaspr_delta.engine.rows.spark_rows import SparkRows
-from kaspr_delta.storage.arrow_types import arrow_schema_of
-from kaspr_delta.storage.spark.frames import collected, frame_of
+from kaspr_delta.storage.arrow_types import arrow_schema_of, collected, frame_of
 
 pytestmark = pytest.mark.spark
 

@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
-from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
+from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys, ForeignKeyColumns
 from kaspr_delta.engine.joins.foreign_key.hops import send
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import LocalRows
@@ -26,7 +25,7 @@ from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.typed_text import TypedText
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.diagnostics import Location
-from kaspr_delta.storage.spark.frames import collected
+from kaspr_delta.storage.arrow_types import collected
 
 JSON = Serializers("json", "json")
 KEYS = columns_of(

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +18,7 @@ from kaspr_delta.engine.batch.counters import as_metrics
 from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.native.reads import NativeSystemTables
 from kaspr_delta.storage.tables import Tables
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.local_copy import LocalCopy
@@ -75,59 +72,6 @@ def test_runs_read_records_of_views_and_views_read_tables_of_runs(spark: SparkSe
         assert as_metrics(counted.summed_counters) == list(app.status().metrics)
         by_session = totals_by_spark(partial(Tables(app.delta.namespace).query, spark))
         assert (by_session.resources, by_session.counters) == (counted.resources, counted.counters)
-
-
-@pytest.mark.slow
-def test_a_local_copy_reads_a_row_ten_times_faster_than_spark_and_is_fresh(spark: SparkSession, tmp_path: Path) -> None:
-    """Both ways read the same table in one process. The copy shows a commit within a second."""
-    with Application.open(ROOT / "bundles" / "order-desk", warehouse=tmp_path / "wh", spark=spark) as app:
-        rows = spark.range(1_000_000).selectExpr(
-            """concat('"O', id, '"') AS key""",
-            """concat('{"item":"', repeat('x', 80), '","quantity":', id, '}') AS value""",
-            "current_timestamp() AS timestamp",
-        )
-        app.delta.append(app.spark, rows.repartition(8), "desk_orders")
-        delta = delta_rs(app.delta.namespace)
-        copy = LocalCopy(delta, app.plan.known_table("desk-orders"))
-        table = app.table("desk-orders")
-
-        def by_copy(number: int) -> None:
-            key = f'"O{number}"'
-            assert json.loads(copy.fetch([key])[key])["quantity"] == number
-
-        def by_spark(number: int) -> None:
-            assert table.get(f"O{number}")["quantity"] == number
-
-        uncopied = median_seconds(by_copy, 10)
-        started = time.monotonic()
-        copy.refresh()
-        copying = time.monotonic() - started
-        copied, through_spark = median_seconds(by_copy, 1_000), median_seconds(by_spark, 10)
-        print(  # noqa: T201
-            f"one of a million rows: Spark {through_spark * 1e3:.0f} ms, before it is copied {uncopied * 1e3:.0f} ms,"
-            f" from the copy {copied * 1e6:.0f} us (copied in {copying:.1f} s)"
-        )
-        assert copied * 10 <= through_spark
-        copy.follow()
-        try:
-            for number in range(3):
-                table.put({"O7": {"quantity": -number}})
-                committed = time.monotonic()
-                while json.loads(copy.fetch(['"O7"'])['"O7"'])["quantity"] != -number:
-                    assert time.monotonic() - committed < 1.0
-                    time.sleep(0.01)
-        finally:
-            copy.close()
-
-
-def median_seconds(read: Callable[[int], None], times: int) -> float:
-    """The median time of one read, from this many reads of different rows."""
-    spent = []
-    for number in range(times):
-        started = time.perf_counter()
-        read(number * 999_983 % 1_000_000)
-        spent.append(time.perf_counter() - started)
-    return statistics.median(spent)
 
 
 @pytest.mark.slow

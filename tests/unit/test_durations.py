@@ -32,7 +32,14 @@ def run(folder: Path, name: str, durations: FileDurations) -> int:
     ],
 )
 def test_a_run_with_a_file_over_its_budget_fails(  # noqa: PLR0917
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, most: float, most_on_spark: float, code: int
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    most: float,
+    most_on_spark: float,
+    code: int,
 ) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they take longer than the run
     assert run(tmp_path, name, FileDurations(most, most_on_spark)) == code
     assert ("too many" in capsys.readouterr().out) is bool(code)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from website import site
 from website.scripts import FRAME_WORKER, MERMAID, Script, fetched, unpacked, with_own_script
-from website.site import files_of_the_site
 
 
 @pytest.fixture
@@ -47,11 +47,12 @@ def test_without_npm_a_script_is_read_only_from_an_existing_file(
     assert fetched(MERMAID, tmp_path) == b"draw()"
 
 
-def test_the_site_refers_to_scripts_only_if_it_contains_them() -> None:
-    files = files_of_the_site()
+def test_the_site_refers_to_scripts_only_if_it_contains_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "_pages", tuple)  # they are made for `test_documents.py`
+    files = site.files_of_the_site()
     assert b"mermaid" not in files["mkdocs.yml"]
     assert b"offline" not in files["mkdocs.yml"]
-    with_scripts = files_of_the_site({MERMAID.file: b"draw()", FRAME_WORKER.file: b"work()"})
+    with_scripts = site.files_of_the_site({MERMAID.file: b"draw()", FRAME_WORKER.file: b"work()"})
     assert with_scripts[f"pages/{MERMAID.file}"] == b"draw()"
     for setting in (f"extra_javascript: [{MERMAID.file}]", "name: mermaid", "- offline"):
         assert setting.encode() in with_scripts["mkdocs.yml"]

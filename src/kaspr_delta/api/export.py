@@ -19,7 +19,7 @@ from kaspr_delta.serde.files.read import format_named
 from kaspr_delta.serde.files.untyped import BASE64_COLUMN, JSON_COLUMN, field_value
 from kaspr_delta.serde.json_text import value_text
 from kaspr_delta.spec.ddl import quoted
-from kaspr_delta.storage.spark.frames import collected
+from kaspr_delta.storage.arrow_types import collected
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -18,15 +18,15 @@ from kaspr_delta.api.given import keys_given, rows_given
 from kaspr_delta.api.load import Content, LoadOptions, kinds_listed, load_format, read_content, rows_in
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.engine.rows.write_time import write_time
+from kaspr_delta.engine.rows.value_functions import write_time
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.files.arrow_rows import arrow_rows
 from kaspr_delta.serde.files.untyped import number_first, other_kind
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.ddl import quoted
+from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.spark.decoded import decoded
-from kaspr_delta.storage.spark.frames import collected
 
 Pairs = list[tuple[Any, Any]]
 

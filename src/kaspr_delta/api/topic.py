@@ -28,8 +28,8 @@ from kaspr_delta.plan.definition.bindings import KafkaPlan
 from kaspr_delta.plan.definition.joins import JoinPlan
 from kaspr_delta.plan.definition.resources import Serializers, TopicPlan
 from kaspr_delta.serde.joined_text import JoinedText, json_columns
+from kaspr_delta.storage.arrow_types import frame_of
 from kaspr_delta.storage.spark.decoded import decoded
-from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.storage.tables import Tables
 
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kaspr_delta.errors import SetupError, UsageError
+from kaspr_delta.errors import NotFoundError, SetupError, UsageError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from kaspr_delta.jobs import Deployment
 
 _BUNDLE = "databricks.yml"
 _APPLICATIONS = "bundles"
@@ -31,6 +33,31 @@ BundleTargetOption = Annotated[str, typer.Option("--target", metavar="TARGET", h
 VarOption = Annotated[
     list[str] | None, typer.Option("--var", metavar="NAME=VALUE", help="A variable of the bundle; may be repeated.")
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class BundleOptions:
+    """The options of a command for a folder of manifests as it is deployed. Without a ``target`` none is asked for."""
+
+    path: Path
+    target: str | None
+    profile: str | None
+    var: tuple[str, ...]
+
+    def deployment(self) -> Deployment:
+        """The deployment by the variables of the target, or by their defaults; ``var`` comes before both.
+
+        Raises UsageError and, for a target without the Databricks CLI, SetupError.
+        """
+        from kaspr_delta.jobs import Deployment
+
+        if self.target is not None:
+            bundle = BundleCli.of(str(self.path), self.target, self.profile, self.var)
+            return Deployment.from_variables(bundle.variables(), self.target)
+        given, known = dict(map(_named, self.var)), set(Deployment.__slots__) - {"target"}
+        for name in given.keys() - known:
+            raise UsageError(str(NotFoundError.among("variable", name, known)))
+        return Deployment.from_variables(given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +98,10 @@ class BundleCli:
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
 
+    def variables(self) -> dict[str, Any]:
+        """The values of the bundle's variables in the target. Exits as ``answer`` does."""
+        return {name: one.get("value", "") for name, one in (self.answer("validate").get("variables") or {}).items()}
+
 
 def losses(plan: dict[str, Any]) -> dict[str, str]:
     """The resources with data that a deployment would delete, as ``kind.key``, with the verb for it.
@@ -95,6 +126,13 @@ def restarted_jobs(plan: dict[str, Any]) -> dict[int, str]:
         if endless is not None and endless.get("pause_status") != "PAUSED" and entry.get("action") == "update":
             found[int(job["job_id"])] = job.get("name", "")
     return found
+
+
+def _named(variable: str) -> tuple[str, str]:
+    name, equals, value = variable.partition("=")
+    if not equals:
+        raise UsageError(f"--var {variable}: expected NAME=VALUE")
+    return name, value
 
 
 def _folder(application: str) -> str:

@@ -97,7 +97,7 @@ def _letters(target: Target) -> RetryableDeadLetters | None:
     """The dead letters of the application: in a folder without Spark. None if nothing of it is applied any more."""
     from kaspr_delta.control.retry import RetryableDeadLetters
     from kaspr_delta.runtime.applying import applied_registry
-    from kaspr_delta.storage.native.system_tables import NativeSystemTables
+    from kaspr_delta.storage.native.reads import NativeSystemTables
     from kaspr_delta.storage.system_tables import SessionSystemTables
 
     location = target.location

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -113,8 +113,7 @@ def _storages(bundle: BundleCli, target: str) -> list[Storage]:
     """The storage of each application of the folder. Raises ManifestError."""
     from kaspr_delta.jobs import Deployment, Storage
 
-    variables: dict[str, Any] = bundle.answer("validate").get("variables") or {}
-    deployment = Deployment.from_variables({name: one.get("value", "") for name, one in variables.items()}, target)
+    deployment = Deployment.from_variables(bundle.variables(), target)
     return [Storage.of(plan, deployment) for plan in runnable_plans(load_path(Path(deployment.folder)))]
 
 

@@ -11,9 +11,12 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from kaspr_delta.cli.bundle import BundleOptions, VarOption
+from kaspr_delta.cli.deployed import ProfileOption, TargetOption
 from kaspr_delta.cli.progress import results
 from kaspr_delta.cli.target import Target
 from kaspr_delta.cli.validate import print_findings
+from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.builder.build import build_plans, named
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.waiting import what_for
@@ -23,18 +26,25 @@ from kaspr_delta.plan.explain.mermaid import as_mermaid
 from kaspr_delta.spec.diagnostics import Severity, has_errors
 from kaspr_delta.spec.loader import load_path
 
+PlanOutput = Literal["table", "text", "json", "mermaid"]
+"""The forms in which a plan is shown."""
+
 
 def plan(
     target: Target,
     path: Annotated[Path, typer.Argument(help="A manifest, or a folder of manifests.")],
     output: Annotated[
-        Literal["table", "text", "json", "mermaid"] | None,
+        PlanOutput | None,
         typer.Option(
             "--output",
             "-o",
             help="Tables (on a terminal), an outline (elsewhere), the whole plan as JSON, or a Mermaid flowchart.",
         ),
     ] = None,
+    cost: Annotated[bool, typer.Option("--cost", help="What it does in a day as Databricks jobs.")] = False,
+    deployed: TargetOption = None,
+    profile: ProfileOption = None,
+    var: VarOption = None,
 ) -> None:
     """Show what `run` would run: tables, joins, agents and tasks, in which order, and what waits for something.
 
@@ -42,16 +52,30 @@ def plan(
     the next run migrates are listed. With an error in the manifests there is no plan: the findings are printed and the
     exit code is 1.
 
+    With --cost it shows instead what the Databricks jobs of the application do in a day, for each layout: runs, starts
+    of compute and statements; batches, rows and bytes as on the last days; and the queries that measure its DBU. --var
+    gives variables of the bundle. With --target these are those of a target, and the batches those of its deployment,
+    read through the variable `sql_warehouse`; otherwise they are those of --warehouse.
+
     For example:
 
         kaspr-delta plan bundles/order-system
         kaspr-delta plan bundles/order-system -o mermaid > order-system.mmd
+        kaspr-delta plan bundles/order-system --cost --var layout=group
+        kaspr-delta plan bundles/order-system --cost --target prod
     """
+    if not cost and (deployed or profile or var):
+        raise UsageError("--target, --profile and --var are for --cost")
     plans, findings = build_plans(load_path(path))
     if has_errors(findings):
         print_findings(findings, to_stderr=True)
         raise typer.Exit(1)
     plans = named(plans, target.app)
+    if cost:
+        from kaspr_delta.cli.cost import print_costs
+
+        print_costs(target, plans, output, BundleOptions(path, deployed, profile, tuple(var or ())))
+        return
     screen = results()
     match output or ("table" if screen.is_terminal else "text"):
         case "table":

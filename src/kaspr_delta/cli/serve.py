@@ -11,11 +11,10 @@ import typer
 
 from kaspr_delta.cli.progress import note
 from kaspr_delta.cli.target import Target
-from kaspr_delta.settings import APP_PORT_VARIABLE
+from kaspr_delta.settings import APP_PORT_VARIABLE, SQL_WAREHOUSE_VARIABLE
 from kaspr_delta.spec.loader import load_path
 
 TOKEN_VARIABLE = "KASPR_DELTA_TOKEN"  # noqa: S105  the name of a variable, not a token
-_SQL_VARIABLE = "DATABRICKS_WAREHOUSE_ID"
 
 
 def serve(
@@ -34,7 +33,7 @@ def serve(
         typer.Option("--behind-proxy", help="Trust a proxy's headers: user, address, scheme."),
     ] = False,
     sql_warehouse: Annotated[
-        str, typer.Option(metavar="ID", help=f"Reads tables of Unity Catalog. [env var: {_SQL_VARIABLE}]")
+        str, typer.Option(metavar="ID", help=f"Reads tables of Unity Catalog. [env var: {SQL_WAREHOUSE_VARIABLE}]")
     ] = "",
 ) -> None:
     """Serve the web views of an application, pages at /ui/, /status/, /metrics and /openapi.json, until stopped.
@@ -64,7 +63,7 @@ def serve(
         namespace,
         app=chosen,
         documents=documents,
-        sql_warehouse=sql_warehouse or os.environ.get(_SQL_VARIABLE, ""),
+        sql_warehouse=sql_warehouse or os.environ.get(SQL_WAREHOUSE_VARIABLE, ""),
         token=os.environ.get(TOKEN_VARIABLE, ""),
         behind_proxy=behind_proxy,
     )

@@ -18,7 +18,7 @@ from kaspr_delta.plan.names import topic_table
 from kaspr_delta.spec.patterns import matching
 from kaspr_delta.storage.layout import DEAD_LETTERS
 from kaspr_delta.storage.system_tables import SystemTables
-from kaspr_delta.storage.warehouse.sql_warehouse import MOST_ROWS
+from kaspr_delta.storage.warehouse.reads import MOST_ROWS
 
 MOST_RETRIED = 10_000
 """The number of letters that one command, or one form, retries."""

@@ -19,9 +19,8 @@ from kaspr_delta.engine.batch.counters import Metric, as_metrics
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.storage.native.readable import readable
-from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.native.reads import NativePageReads, NativeSystemTables
 from kaspr_delta.storage.page_reads import PageReads
 from kaspr_delta.storage.system_tables import SystemTables
 
@@ -77,9 +76,9 @@ class Figures:
         done = totals_by_spark(system.query).resources
         return cls(counts, done, letters_in(system.query), rebuilds=rebuilds_in(plan, system.query))
 
-    def rows(self, table: str) -> int | str | None:
-        """The number of rows of a Delta table; None if they were not counted."""
-        return self.counts.get(table)
+    def rows(self, table: str | None) -> int | str | None:
+        """The number of rows of a Delta table; None if they were not counted, or for no table."""
+        return None if table is None else self.counts.get(table)
 
     def lag(self, ref: ResourceRef) -> int | str | None:
         """The number of rows and records that a resource has yet to read; None if it was not asked for."""

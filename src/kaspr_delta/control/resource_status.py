@@ -161,12 +161,13 @@ def _linked(everything: Mapping[tuple[str, str], Manifest]) -> dict[str, list[di
 
 def kept_in(plan: Plan, ref: ResourceRef) -> str | None:
     """The Delta table that holds the rows of a resource, or the records of a topic; None if it keeps none."""
+    if ref.kind == "topic" and (topic := plan.topic(ref.name)):
+        return topic.delta_name
     if ref.kind == "table" and (table := plan.table(ref.name)):
         return table.delta_name
     if ref.kind == "join" and (join := plan.join(ref.name)):
         return join.result if isinstance(join, TableTableJoinPlan) else join.log
-    topic = plan.topic(ref.name) if ref.kind == "topic" else None
-    return None if topic is None else topic.delta_name
+    return None
 
 
 _CAMEL = {

@@ -17,7 +17,7 @@ from kaspr_delta.engine.streams.event import moment_of
 from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.sql_text import with_values
-from kaspr_delta.storage.warehouse.sql_warehouse import MOST_ROWS
+from kaspr_delta.storage.warehouse.reads import MOST_ROWS
 
 # The names of the sums, each with its column of the progress table.
 _SUMS = {"rows_in": "rows_in", "rows_out": "rows_out", "failures": "dead_letters"}

@@ -92,9 +92,9 @@ def _binds(snippet: Snippet, name: str) -> bool:
     """Whether the snippet binds the name in another way: by an assignment, an import, or a ``def`` below an ``if``."""
     if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(snippet.tree)):
         return True
-    table = symtable.symtable(snippet.source, "<manifest>", "exec")
+    names = symtable.symtable(snippet.source, "<manifest>", "exec")
     try:
-        symbol = table.lookup(name)
+        symbol = names.lookup(name)
     except KeyError:
         return False
     return symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()

@@ -45,8 +45,7 @@ class SnippetModule(ModuleType):
         try:
             return self.__dict__[name]
         except KeyError:
-            msg = f"module {self.__name__!r} has no attribute {name!r}"
-            raise AttributeError(msg) from None
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
 
 
 @lru_cache(maxsize=_MOST_MODULES)

@@ -15,7 +15,7 @@ from kaspr_delta.grant import READER, Grant
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import sends_of
-from kaspr_delta.settings import WAREHOUSE_VARIABLE
+from kaspr_delta.settings import SQL_WAREHOUSE_VARIABLE, WAREHOUSE_VARIABLE
 
 _SQL_WAREHOUSE = "sql-warehouse"
 # The number of characters that Databricks allows in an App's name.
@@ -39,7 +39,7 @@ def web_app(plan: Plan, deployment: Deployment, warehouse: str) -> App:
                 "command": ["sh", "-c", _command(plan, deployment)],
                 "env": [
                     {"name": WAREHOUSE_VARIABLE, "value": warehouse},
-                    {"name": "DATABRICKS_WAREHOUSE_ID", "value_from": _SQL_WAREHOUSE},
+                    {"name": SQL_WAREHOUSE_VARIABLE, "value_from": _SQL_WAREHOUSE},
                 ],
             },
             "resources": [

@@ -36,7 +36,7 @@ from kaspr_delta.settings import JOB_FRAMEWORK
 EVERY_QUARTER_OF_AN_HOUR = "0 0/15 * * * ?"
 _DAILY = "0 0 3 * * ?"
 # The least that Databricks allows.
-_SECONDS_BETWEEN_UPDATES = 60
+SECONDS_BETWEEN_UPDATES = 60
 # The CLI writes this file at the end of each deployment that changes something.
 _DEPLOYED = "${workspace.state_path}/resources.json"
 
@@ -64,7 +64,7 @@ class JobBuilder:
         if self.deployment.trigger == "table_update":
             updates = TableUpdateTriggerConfiguration(
                 table_names=[*watched_tables(self.plan, self.storage)],
-                min_time_between_triggers_seconds=_SECONDS_BETWEEN_UPDATES,
+                min_time_between_triggers_seconds=SECONDS_BETWEEN_UPDATES,
             )
             job.trigger = TriggerSettings(table_update=updates)
             # An update during a run may come too late for that run.

@@ -72,7 +72,7 @@ def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment, revi
     They are not made apart and then merged: ``add_resources`` looks for its caller's module once for every resource,
     which takes longer than all else.
     """
-    layout = _layout_of(plan, deployment)
+    layout = layout_of(plan, deployment)
     work = work_of(plan, layout)
     if not work and not plan.tasks:
         return
@@ -88,7 +88,7 @@ def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment, revi
         *([app_grant(app_key, plan)] if served else []),
     )
     builder = JobBuilder(plan, deployment, storage, revision, (*readers, *others), others if storage.internal else ())
-    for name, job, location in _jobs(builder, key, work, layout):
+    for name, job, location in jobs_of(builder, key, work, layout):
         resources.add_job(name, job, location=_core_location(location))
     if deployment.mode == "scheduled":
         for index, unit in enumerate(work):
@@ -103,7 +103,9 @@ def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment, revi
             resources.add_resource(f"{key}__{name}", alert, location=_core_location(plan.location))
 
 
-def _jobs(builder: JobBuilder, key: str, work: tuple[Work, ...], layout: Layout) -> Iterator[tuple[str, Job, Location]]:
+def jobs_of(
+    builder: JobBuilder, key: str, work: tuple[Work, ...], layout: Layout
+) -> Iterator[tuple[str, Job, Location]]:
     """The jobs of a plan, with their keys in the bundle and their locations."""
     plan, deployment = builder.plan, builder.deployment
     if deployment.mode == "continuous":
@@ -127,7 +129,7 @@ def _revision(manifests: LoadedManifests) -> str:
     return hashlib.sha256(texts.encode()).hexdigest()[:12]
 
 
-def _layout_of(plan: Plan, deployment: Deployment) -> Layout:
+def layout_of(plan: Plan, deployment: Deployment) -> Layout:
     """The layout that a deployment wants. By default one task runs all resources, unless there are many.
 
     Resources that share tables cannot run in several jobs that never end.

@@ -21,7 +21,7 @@ from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.spec.loader import LoadedManifests
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.native.reads import NativeSystemTables
 from kaspr_delta.storage.opening import folder_tables, open_tables
 from kaspr_delta.storage.system_tables import SessionSystemTables
 

@@ -29,7 +29,7 @@ SETTINGS = {
     # More tasks than cores, even for a table of few files: otherwise the last task would keep the others waiting.
     "spark.sql.files.minPartitionNum": "8",
     "spark.databricks.delta.snapshotPartitions": "2",
-    # Spark's default INT96 takes more space, and other readers misread some times in it (see int96_timestamps).
+    # Spark's default INT96 takes more space, and other readers misread some times in it (see storage.native.supports).
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.hadoop.parquet.page.size": str(PAGE_BYTES),
     "spark.hadoop.parquet.page.row.count.limit": str(PAGE_ROWS),

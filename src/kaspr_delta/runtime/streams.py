@@ -15,11 +15,11 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.errors import PySparkException
 
-from kaspr_delta.engine.batch.source_errors import columns_were_added
 from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.failures import Failures
 from kaspr_delta.runtime.run_events import ColumnsChanged, GapFilled, LagSeen, Listener, Started, ignore_event
+from kaspr_delta.storage.gone import columns_were_added
 from kaspr_delta.storage.native.log_files import rows_changed_after
 from kaspr_delta.storage.stream_checkpoint import Position
 

@@ -66,8 +66,24 @@ def _parse_as_python_does(text: str | bytes) -> Any:
         return _decoder.decode(text.decode() if isinstance(text, bytes) else text)
     except (ValueError, RecursionError) as error:
         shown = text[:60] if isinstance(text, str) else text[:60].decode("utf-8", "replace")
-        msg = f"not JSON: {shown!r} ({error})"
-        raise SerializationError(msg) from error
+        raise SerializationError(f"not JSON: {shown!r} ({error})") from error
+
+
+def parse_line(line: str) -> Any:
+    """The value of a JSON text. Raises SerializationError, also for an object in which a name stands twice."""
+    try:
+        return _unique.decode(line)
+    except (ValueError, RecursionError):
+        return parse(line)  # raises SerializationError, or reads what only msgspec reads: whole numbers of any length
+
+
+def _of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SerializationError(f"the name {twice!r} stands twice in an object")
+    return found
 
 
 def is_canonical(text: str) -> bool:
@@ -87,8 +103,7 @@ def _dump(value: Any, *, sort_keys: bool = False) -> str:
         if not text.isascii():
             text.encode()  # a lone surrogate has no UTF-8, and would fail far from its cause
     except Exception as error:  # an object's own __json__ may raise anything
-        msg = f"no JSON text for {type(value).__name__} {reprlib.repr(value)}: {error}"
-        raise SerializationError(msg) from error
+        raise SerializationError(f"no JSON text for {type(value).__name__} {reprlib.repr(value)}: {error}") from error
     return text
 
 
@@ -107,8 +122,7 @@ def _plain(value: Any) -> Any:
             return value.value
         case set() | frozenset() | deque():
             return list(value) if isinstance(value, deque) else sorted(value, key=_type_and_text)
-    msg = f"objects of type {type(value).__name__} are not JSON"
-    raise TypeError(msg)
+    raise TypeError(f"objects of type {type(value).__name__} are not JSON")
 
 
 def _type_and_text(item: Any) -> tuple[str, str]:
@@ -118,11 +132,11 @@ def _type_and_text(item: Any) -> tuple[str, str]:
 
 def refuse_constant(name: str) -> None:
     """Raise ValueError for NaN and Infinity, which Python reads and JSON does not have."""
-    msg = f"{name} is not JSON"
-    raise ValueError(msg)
+    raise ValueError(f"{name} is not JSON")
 
 
 _decoder = json.JSONDecoder(parse_constant=refuse_constant, parse_float=fraction_of)
+_unique = json.JSONDecoder(object_pairs_hook=_of_pairs, parse_float=fraction_of, parse_constant=refuse_constant)
 # Several times as fast as Python's decoder, and whole numbers of any length stay whole numbers.
 _read = msgspec.json.Decoder(float_hook=fraction_of).decode
 

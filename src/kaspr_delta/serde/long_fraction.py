@@ -59,8 +59,7 @@ def fraction_of(text: str) -> float:
             return number
         if abs(exact.adjusted()) <= _MOST_DIGITS:
             return LongFraction(str(exact.normalize(_ALL_DIGITS)))
-    msg = f"the exponent of {text[:30]} is too large"
-    raise ValueError(msg)
+    raise ValueError(f"the exponent of {text[:30]} is too large")
 
 
 def holds_long_fraction(value: Any) -> bool:
@@ -94,6 +93,5 @@ def _float_text(number: float) -> str:
     if isinstance(number, LongFraction):
         return number.digits
     if not math.isfinite(number):
-        msg = f"Out of range float values are not JSON compliant: {number}"
-        raise ValueError(msg)
+        raise ValueError(f"Out of range float values are not JSON compliant: {number}")
     return float.__repr__(number)

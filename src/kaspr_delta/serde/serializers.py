@@ -23,13 +23,11 @@ def raw_bytes(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     if not isinstance(value, str):
-        msg = f"raw keys and values are bytes or text, not {type(value).__name__}"
-        raise SerializationError(msg)
+        raise SerializationError(f"raw keys and values are bytes or text, not {type(value).__name__}")
     try:
         return value.encode()
     except UnicodeEncodeError as error:
-        msg = f"no UTF-8 for {value[:30]!r}: {error}"
-        raise SerializationError(msg) from error
+        raise SerializationError(f"no UTF-8 for {value[:30]!r}: {error}") from error
 
 
 class Serializer(NamedTuple):
@@ -72,8 +70,7 @@ def _from_base64(data: bytes) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except binascii.Error as error:
-        msg = f"not base64: {error}"
-        raise SerializationError(msg) from error
+        raise SerializationError(f"not base64: {error}") from error
 
 
 def _unpickled(data: bytes) -> Any:
@@ -82,16 +79,14 @@ def _unpickled(data: bytes) -> Any:
         return pickle.loads(base64.b64decode(data, validate=True))  # noqa: S301
     except AUTHORS_CODE_FAILED as error:  # unpickling may call classes of functions
         pass_on_interruption(error)
-        msg = f"not a pickle: {error}"
-        raise SerializationError(msg) from error
+        raise SerializationError(f"not a pickle: {error}") from error
 
 
 def _pickled(value: Any) -> bytes:
     try:
         return base64.b64encode(pickle.dumps(value))
     except Exception as error:  # pickling may raise anything
-        msg = f"cannot pickle {type(value).__name__}: {error}"
-        raise SerializationError(msg) from error
+        raise SerializationError(f"cannot pickle {type(value).__name__}: {error}") from error
 
 
 VALUES: dict[SerializerName, Serializer] = {

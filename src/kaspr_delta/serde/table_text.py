@@ -33,8 +33,7 @@ class TableText:
         # Bytes that already are JSON text are encoded once more, as Kaspr's guide describes for mismatched serializers.
         text = json_text.canonical_key(_text_of(key) if isinstance(key, bytes) else key)
         if text == _NULL:
-            msg = f"{key!r} is no key"
-            raise SerializationError(msg)
+            raise SerializationError(f"{key!r} is no key")
         return text
 
     def foreign_key(self, key: Any) -> str | None:
@@ -103,5 +102,4 @@ def _text_of(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        msg = f"bytes that are not UTF-8 cannot be a JSON key: {data[:30]!r}"
-        raise SerializationError(msg) from error
+        raise SerializationError(f"bytes that are not UTF-8 cannot be a JSON key: {data[:30]!r}") from error

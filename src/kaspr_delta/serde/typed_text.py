@@ -1,4 +1,4 @@
-"""Keys and rows of typed tables as JSON text.
+"""Keys and rows of typed tables as JSON text, and their order.
 
 The text holds every value exactly (see ``typed_values``). Spark writes the same text from the columns, and reads it
 (see ``engine.rows.typed_columns``).
@@ -6,6 +6,7 @@ The text holds every value exactly (see ``typed_values``). Spark writes the same
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -50,8 +51,7 @@ class TypedText(TableText):
         if len(types) == 1:
             return read(types[0], parsed)
         if not isinstance(parsed, list) or len(parsed) != len(types):
-            msg = f"{text} is no key of the columns {', '.join(self.typed.key)}"
-            raise SerializationError(msg)
+            raise SerializationError(f"{text} is no key of the columns {', '.join(self.typed.key)}")
         return [read(one, part) for one, part in zip(types, parsed, strict=True)]
 
     def value(self, value: Any) -> str | None:
@@ -116,3 +116,27 @@ def text_of(plan: TablePlan) -> TableText:
         left, right = map(text_of, plan.joined)
         return PairText(plan.serializers, left, right, plan.typed.row if plan.typed else None)
     return TypedText(plan.serializers, plan.typed) if plan.typed else TableText(plan.serializers)
+
+
+def ordered(of: Type, value: Any) -> Any:
+    """A sort key that orders values of a type, as functions see them, in the order of Spark: null before everything.
+
+    Spark does not compare maps: they are compared as lists of their entries, the least key first (see
+    ``typed_columns.in_order``).
+
+    >>> ordered(Type("INT"), None) < ordered(Type("INT"), -1)
+    True
+    """
+    if value is None:
+        return (False,)
+    match of.name:
+        case "STRUCT":
+            return True, tuple(ordered(column.type, value[column.name]) for column in of.fields)
+        case "ARRAY":
+            return True, tuple(ordered(of.inner[0], item) for item in value)
+        case "MAP":
+            return True, tuple(sorted((key, ordered(of.inner[1], item)) for key, item in value.items()))
+        case "FLOAT" | "DOUBLE":
+            return (True, math.inf, True) if math.isnan(value) else (True, value, False)  # NaN is the greatest
+        case _:
+            return True, value

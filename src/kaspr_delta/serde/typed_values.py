@@ -52,8 +52,7 @@ def key_text(of: Type, value: Any, name: str) -> str:
     ('5', '5.5')
     """
     if value is None:
-        msg = f"the key column {name} has no value"
-        raise SerializationError(msg)
+        raise SerializationError(f"the key column {name} has no value")
     if key_kind(of) == "number":
         number = _decimal(value, name)
         return format(number.normalize(_WIDE) if number else Decimal(0), "f")
@@ -83,8 +82,7 @@ def read(of: Type, value: Any) -> Any:
     try:
         return _READERS[of.name](of, value)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, binascii.Error) as error:
-        msg = f"{shown(value)} cannot be read as {of}"
-        raise SerializationError(msg) from error
+        raise SerializationError(f"{shown(value)} cannot be read as {of}") from error
 
 
 def from_columns(of: Type, value: Any) -> Any:
@@ -141,8 +139,7 @@ def _checked(value: Any, *kinds: type) -> Any:
 def _struct(of: Type, value: Any, name: str) -> dict[str, Any]:
     known = [column.name for column in of.fields]
     if unknown := [str(field) for field in _checked(value, Mapping) if field not in known]:
-        msg = f"{name} has no column {', '.join(unknown)}: its columns are {', '.join(known)}"
-        raise SerializationError(msg)
+        raise SerializationError(f"{name} has no column {', '.join(unknown)}: its columns are {', '.join(known)}")
     inside = "" if name == _ROW else f"{name}."
     return {one.name: written(one.type, value.get(one.name), inside + one.name) for one in of.fields}
 
@@ -179,12 +176,10 @@ def _exact(of: Type, value: Any, name: str) -> str:
 
 def _decimal(value: Any, name: str) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        msg = f"{name} is a number, and {shown(value)} is none"
-        raise SerializationError(msg)
+        raise SerializationError(f"{name} is a number, and {shown(value)} is none")
     number = exact_number(value)
     if not number.is_finite():
-        msg = f"{name} is a number that one can count with, and {value} is none"
-        raise SerializationError(msg)
+        raise SerializationError(f"{name} is a number that one can count with, and {value} is none")
     return number
 
 

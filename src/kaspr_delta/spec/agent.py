@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, Text, optional
+from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, Text, exactly_one, optional
 from kaspr_delta.spec.durations import PositiveDuration
 from kaspr_delta.spec.processors import Processors
 from kaspr_delta.spec.resource import Resource, ResourceSpec
@@ -37,12 +37,10 @@ class Input(Spec):
     declare: Boolean | None = None
     take: Take | None = optional("several events at once, as a list")
 
-    def problems(self) -> Iterator[Problem]:
-        if self.topic and self.channel:
-            yield Problem("an agent reads a 'topic' or a 'channel', not both", "make two agents of it", ("channel",))
-        if not self.topic and not self.channel:
-            hint = "`topic: {name: …}` for a topic, `channel: {name: …}` for the channel of a join"
-            yield Problem("an agent needs something to read: 'topic' or 'channel'", hint)
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        hint = "`topic: {name: …}` for a topic, `channel: {name: …}` for the channel of a join"
+        yield from exactly_one(written, ("topic", "channel"), "the input of an agent", hint)
 
 
 class Output(Spec):

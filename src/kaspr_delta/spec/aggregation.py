@@ -7,8 +7,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import FieldPath, Problem, Spec, at_least_one, one_of, optional
-from kaspr_delta.spec.near import listing
+from kaspr_delta.spec.base import FieldPath, Problem, Spec, exactly_one, optional
 from kaspr_delta.spec.resource import Code
 
 Operation = Literal["toTable", "count", "reduce", "aggregate"]
@@ -46,8 +45,7 @@ def making_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(message, hint, (given[0],), absent=(("from",),))
         return
     hint = "`toTable: {}`, `count: {}`, `reduce: {python: …}` or `aggregate: {initializer: …, adder: …}`"
-    yield from at_least_one(written, OPERATIONS, f"'from' needs one of {listing(OPERATIONS, 'and')}", hint, ("from",))
-    yield from one_of(written, OPERATIONS, "a table is made in one way", "make a table of each")
+    yield from exactly_one(written, OPERATIONS, "'from'", hint, ("from",))
     named = [name for name in ("table", "topic", "channel", "join") if isinstance(origin, dict) and origin.get(name)]
     # Whether a join gives rows or records is known once all manifests are loaded.
     if named == ["table"]:

@@ -23,8 +23,11 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from typing_extensions import Self
+
+from kaspr_delta.spec.near import listing
 
 FieldPath = tuple[str | int, ...]
 
@@ -65,12 +68,13 @@ def one_of(
         yield Problem(f"{rule}: '{other}' excludes '{first}' (at {{other}})", remedy, (other,), (first,))
 
 
-def at_least_one(
-    written: Mapping[str, Any], fields: Sequence[str], message: str, hint: str, at: FieldPath = ()
+def exactly_one(
+    written: Mapping[str, Any], fields: Sequence[str], what: str, hint: str, at: FieldPath = ()
 ) -> Iterator[Problem]:
-    """The problem that none of the fields is written."""
+    """The problem that none of the fields is written, of which ``what`` needs one, or that several are."""
+    yield from one_of(written, fields, f"{what} has one of {listing(fields)}")
     if all(written.get(name) is None for name in fields):
-        yield Problem(message, hint, at, absent=tuple((name,) for name in fields))
+        yield Problem(f"{what} needs {listing(fields, 'or')}", hint, at, absent=tuple((name,) for name in fields))
 
 
 def refused(*problems: Problem) -> PydanticCustomError:
@@ -99,7 +103,7 @@ class Spec(BaseModel):
     def _checked(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(data, dict):
             return handler(data)
-        known, broken = cls.field_names(), tuple(cls.combination_problems(data))
+        known, broken = cls.fields_by_name(), tuple(cls.combination_problems(data))
         try:
             spec = handler({key: value for key, value in data.items() if value is not None or key not in known})
         except ValidationError as error:
@@ -122,9 +126,9 @@ class Spec(BaseModel):
         yield from ()
 
     @classmethod
-    def field_names(cls) -> frozenset[str]:
-        """The names of the fields as they are written in YAML."""
-        return frozenset(field.alias or name for name, field in cls.model_fields.items())
+    def fields_by_name(cls) -> dict[str, FieldInfo]:
+        """The fields by their names as they are written in YAML."""
+        return {field.alias or name: field for name, field in cls.model_fields.items()}
 
 
 class OpenSpec(Spec):

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Boolean, Problem, Spec, Text, at_least_one, checked, one_of, optional
+from kaspr_delta.spec.base import Boolean, Problem, Spec, Text, checked, exactly_one, optional
 from kaspr_delta.spec.column_types import Schema
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.kubernetes import Authentication, Tls
-from kaspr_delta.spec.near import listing, suggestion
+from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.topics import TopicName
 
 Direction = Literal["input", "output"]
@@ -20,7 +20,6 @@ FileFormat = Literal["json", "csv", "parquet", "avro"]
 
 # A path or URI that means the same wherever the application runs.
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
-_ENDPOINTS = ("kafka", "files", "delta")
 INPUT_ONLY = ("schema", "key", "timestamp", "header", "delimiter")
 """The settings of files that say how they are read."""
 
@@ -90,9 +89,8 @@ class TopicBinding(Spec):
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
-        yield from one_of(written, _ENDPOINTS, "a topic lives in one place")
         hint = "for example `kafka: {}`, with the application's bootstrapServers"
-        yield from at_least_one(written, _ENDPOINTS, f"a topic that is bound needs {listing(_ENDPOINTS, 'or')}", hint)
+        yield from exactly_one(written, ("kafka", "files", "delta"), "a topic that is bound", hint)
 
     def problems(self) -> Iterator[Problem]:
         if self.direction == "output" and self.files is not None:

@@ -7,6 +7,7 @@ Quartz' text: a workspace refuses a wrong one late, so it is checked here.
 from __future__ import annotations
 
 import functools
+import math
 import re
 import zoneinfo
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ _SPECIAL = {
     "day of the week": re.compile(r"\?|L|([1-7]|SUN|MON|TUE|WED|THU|FRI|SAT)(L|#[1-5])"),
 }
 _DAY_OF_MONTH, _DAY_OF_WEEK = 3, 5
+_DAYS_OF_MONTHS = (31, 28.25, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def cron_problem(text: str) -> str | None:
@@ -97,6 +99,24 @@ def quartz_problem(text: str) -> str | None:
     return None
 
 
+def quartz_firings_a_day(text: str) -> float:
+    """How often a valid Quartz cron text fires a day, as the mean of all years; the field of the year does not count.
+
+    >>> quartz_firings_a_day("0 0/15 * * * ?"), round(quartz_firings_a_day("0 30 6 ? * MON-FRI"), 2)
+    (96.0, 0.71)
+    """
+    *clock, days, months, weekdays = zip(text.upper().split()[:6], _QUARTZ[:6], strict=True)
+    times = math.prod(len(_quartz_values(*field)) for field in clock)
+    lengths = [_DAYS_OF_MONTHS[month - 1] for month in _quartz_values(*months)]
+    if weekdays[0] == "?":
+        (dates, special) = _plain_and_special(*days)
+        found = sum(max(0.0, min(1.0, length - date + 1)) for length in lengths for date in dates)
+    else:
+        (dates, special) = _plain_and_special(*weekdays)
+        found = sum(lengths) * len(dates) / 7
+    return times * (found + special * len(lengths)) / sum(_DAYS_OF_MONTHS)
+
+
 @functools.cache
 def known_timezones() -> frozenset[str]:
     """The names of the time zones that this machine knows. They are read from some hundred files, once."""
@@ -104,14 +124,43 @@ def known_timezones() -> frozenset[str]:
 
 
 def timezone_problem(name: str) -> str | None:
-    """The problem with the name of a time zone, or None."""
-    return None if name in known_timezones() else f"{name!r} is no time zone, expected a name such as Europe/Berlin"
+    """The problem with the name of a time zone, or None, also on a machine that knows no time zones."""
+    wrong = name not in (known_timezones() or {name})
+    return f"{name!r} is no time zone, expected a name such as Europe/Berlin" if wrong else None
 
 
 def _parts(fields: list[str], of: tuple[_Field, ...]) -> Iterator[tuple[str, _Field]]:
     """The parts of all fields, which have commas between them, each with what its field allows."""
     for text, field in zip(fields, of, strict=False):
         yield from ((part, field) for part in text.split(","))
+
+
+def _plain_and_special(text: str, field: _Field) -> tuple[set[int], int]:
+    """The values of a field of days, and the number of parts such as ``L``, each of which names one day a month."""
+    parts = text.replace("?", "*").split(",")
+    if field[0] == "day of the week":  # there `L` is each Saturday
+        parts = ["SAT" if part == "L" else part for part in parts]
+    special = [part for part in parts if _SPECIAL[field[0]].fullmatch(part)]
+    plain = ",".join(part for part in parts if part not in special)
+    return _quartz_values(plain, field) if plain else set(), len(special)
+
+
+def _quartz_values(text: str, field: _Field) -> set[int]:
+    """The values of a valid field without special parts. A range may pass the greatest value, as ``22-2`` does."""
+    _, lowest, highest, names = field
+
+    def number(end: str) -> int:
+        return int(end) if end.isdecimal() else names.index(end.lower()) + lowest
+
+    found = set[int]()
+    for part in text.split(","):
+        first, last, step = _PART.fullmatch(part).group("first", "last", "step")  # type: ignore[union-attr]  # it is valid
+        begin = lowest if first == "*" else number(first)
+        end = number(last) if last else highest if first == "*" or step else begin
+        size = highest - lowest + 1
+        reached = range(begin, end + 1 + (size if end < begin else 0), int(step or 1))
+        found.update(lowest + (value - lowest) % size for value in reached)
+    return found
 
 
 def _part_problem(part: str, low: int, high: int, names: tuple[str, ...], *, quartz: bool) -> str | None:

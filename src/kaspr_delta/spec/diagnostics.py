@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
-from kaspr_delta.spec.base import FieldPath
+from kaspr_delta.spec.base import FieldPath, Problem
 
 _LONGEST = 1_000
 
@@ -69,13 +69,14 @@ class FieldLocation:
     """The locations of a key and its value; an element of a list has its value's location as key.
 
     ``style`` is the style of the value in the YAML: ``|``, ``>``, a quote or None. ``written`` is the text of a value
-    without quotes, as it stands there: ``007``, not 7.
+    without quotes, as it stands there: ``007``, not 7. ``is_plain``: it is a text, a number or a truth value.
     """
 
     key: Location
     value: Location
     style: str | None = None
     written: str | None = None
+    is_plain: bool = False
 
     @property
     def text_line(self) -> int:
@@ -95,6 +96,10 @@ class Positions:
             path = path[:-1]
         return self.locations[path]
 
+    def point(self, path: FieldPath) -> Location:
+        """The location of a value that is neither absent nor a mapping or list; of other fields, that of the key."""
+        return self.value(path) if path in self.locations and self.locations[path].is_plain else self.key(path)
+
     def key(self, path: FieldPath) -> Location:
         """The location of a field's key, or of its nearest parent's key."""
         return self.location(path).key
@@ -106,3 +111,34 @@ class Positions:
     def written(self, path: FieldPath) -> str | None:
         """The text of a value that has no quotes; None for other values, and for an absent field."""
         return self.locations[path].written if path in self.locations else None
+
+
+def finding_of(problem: Problem, path: FieldPath, positions: Positions) -> Finding:
+    """The error about a problem of the mapping at ``path``."""
+    message = problem.message
+    if problem.other is not None:
+        message = message.replace("{other}", str(positions.point((*path, *problem.other))))
+    return Finding(Severity.ERROR, positions.point((*path, *problem.at)), message, problem.hint)
+
+
+@dataclass(slots=True)
+class Report:
+    """Collects findings. Nothing is raised, so that all findings are shown at once."""
+
+    findings: list[Finding] = field(default_factory=list)
+
+    def error(self, location: Location, message: str, hint: str = "") -> None:
+        """Add an error: the application is refused."""
+        self.findings.append(Finding(Severity.ERROR, location, message, hint))
+
+    def warning(self, location: Location, message: str, hint: str = "") -> None:
+        """Add a warning: a resource waits, or runs otherwise than intended."""
+        self.findings.append(Finding(Severity.WARNING, location, message, hint))
+
+    def note(self, location: Location, message: str, hint: str = "") -> None:
+        """Add a note: good to know, no harm."""
+        self.findings.append(Finding(Severity.NOTE, location, message, hint))
+
+    def problem(self, positions: Positions, below: FieldPath, problem: Problem) -> None:
+        """Add an error for a problem of a manifest's fields that shows only in the context of the application."""
+        self.findings.append(finding_of(problem, below, positions))

@@ -140,7 +140,8 @@ class _Reader:
         start = self.location(node.start_mark)
         style = getattr(node, "style", None)
         written = node.value if isinstance(node, ScalarNode) and style is None else None
-        self.locations[path] = FieldLocation(key or start, start, style, written)
+        is_plain = isinstance(node, ScalarNode) and node.tag != f"{_TAG}null"
+        self.locations[path] = FieldLocation(key or start, start, style, written, is_plain)
         if isinstance(node, MappingNode):
             return self._mapping(node, path)
         if isinstance(node, SequenceNode):

@@ -26,7 +26,7 @@ def spec_at(model: type[Spec], path: FieldPath) -> type[Spec] | None:
 
 def places_of(model: type[Spec], field: str, path: tuple[str, ...] = ()) -> Iterator[str]:
     """The dotted paths of all mappings that have a field of that name."""
-    if field in model.field_names():
+    if field in model.fields_by_name():
         yield ".".join(path)
     for name, (spec, _) in _mappings(model).items():
         yield from places_of(spec, field, (*path, name))
@@ -35,18 +35,16 @@ def places_of(model: type[Spec], field: str, path: tuple[str, ...] = ()) -> Iter
 def description_of(model: type[Spec], path: FieldPath) -> str:
     """The description of the field at ``path``, from its declaration; empty if there is none."""
     owner = spec_at(model, path[:-1])
-    for name, field in (owner.model_fields if owner else {}).items():
-        if (field.alias or name) == path[-1]:
-            return field.description or ""
-    return ""
+    field = owner.fields_by_name().get(str(path[-1])) if owner else None
+    return (field and field.description) or ""
 
 
 @functools.cache
 def _mappings(model: type[Spec]) -> dict[str, tuple[type[Spec], bool]]:
     """The fields that hold mappings with a model, and whether there is one for each name that the author chooses."""
     return {
-        field.alias or name: (spec, get_origin(field.annotation) is dict)
-        for name, field in model.model_fields.items()
+        name: (spec, get_origin(field.annotation) is dict)
+        for name, field in model.fields_by_name().items()
         if (spec := _spec_in(field.annotation)) is not None
     }
 

@@ -120,9 +120,10 @@ def _join_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
         return
     streams = "leftStream" in fields, "rightStream" in fields
     if streams not in _SIDES:
-        message = "a stream is joined with a stream or from the left: 'rightStream' excludes 'leftTable'"
         hint = "make it `leftStream` and `rightTable`, or make a table of the stream with a KasprTable's `from`"
-        yield Problem(f"{message} (at {{other}})", hint, ("rightStream",), ("leftTable",))
+        yield from one_of(
+            written, ("leftTable", "rightStream"), "a stream is joined with a stream or from the left", hint
+        )
         return
     rules, key_fields, hint = _SIDES[streams]
     for (field, other), (message, remedy) in rules.items():
@@ -139,15 +140,12 @@ def _join_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
         yield _required(hint, written, "window")
 
 
-def _side_problems(written: Mapping[str, Any], fields: Collection[str]) -> Iterator[Problem]:
+def _side_problems(written: Mapping[str, Any], fields: set[str]) -> Iterator[Problem]:
     for side, purpose in (("left", "the KasprTable whose rows drive the join"), ("right", "the KasprTable looked up")):
         table, stream = f"{side}Table", f"{side}Stream"
-        hint = f"{purpose}, or `{stream}: {{topic: NAME}}`"
-        if table in fields and stream in fields:
-            message = f"the {side} side of a join is a table or a stream: '{stream}' excludes '{table}' (at {{other}})"
-            yield Problem(message, "remove one of the two", (stream,), (table,))
-        if table not in fields and stream not in fields:
-            yield _required(hint, written, table, stream)
+        yield from one_of(written, (table, stream), f"the {side} side of a join is a table or a stream")
+        if not {table, stream} & fields:
+            yield _required(f"{purpose}, or `{stream}: {{topic: NAME}}`", written, table, stream)
 
 
 def _of_any_sides(written: Mapping[str, Any], fields: Collection[str]) -> Iterator[Problem]:
@@ -175,5 +173,5 @@ def _required(hint: str, written: Mapping[str, Any], *instead: str) -> Problem:
     """The problem that one of the fields is missing: the first one, unless another one is there without a value."""
     # An empty field counts as absent, but the problem is reported at its location.
     at = next((name for name in instead if name in written), instead[0])
-    state = "is empty" if at in written else "is missing"
-    return Problem(f"required field '{at}' {state} in spec", hint, (at,), absent=tuple((name,) for name in instead))
+    lack = "is empty" if at in written else "is missing"
+    return Problem(f"required field '{at}' {lack} in spec", hint, (at,), absent=tuple((name,) for name in instead))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+from pydantic_core.core_schema import ModelField, WithDefaultSchema
 
 from kaspr_delta.spec.manifest import KINDS
 from kaspr_delta.spec.resource import API_VERSION
@@ -21,8 +22,9 @@ Schema = dict[str, Any]
 
 def manifest_schema() -> Schema:
     """The JSON schema of one manifest of any kind. A file of several manifests has one per document."""
-    _, generated = models_json_schema([(model, "validation") for model in KINDS.values()])
-    definitions = {name: _plain(schema) for name, schema in generated["$defs"].items()}
+    _, generated = models_json_schema([(one, "validation") for one in KINDS.values()], schema_generator=_OfFields)
+    for schema in generated["$defs"].values():
+        del schema["title"]
     return {
         "$schema": _DRAFT,
         "title": "Kaspr manifest",
@@ -41,39 +43,25 @@ def manifest_schema() -> Schema:
             }
             for kind in KINDS
         ],
-        "$defs": definitions,
+        "$defs": generated["$defs"],
     }
 
 
-def _plain(schema: Schema) -> Schema:
-    """A generated schema without repetitions, in which an optional field may stand without a value."""
-    required = schema.get("required", ())
-    properties = {
-        name: _field(field) if name in required else _or_nothing(_field(field))
-        for name, field in schema.get("properties", {}).items()
-    }
-    return {
-        **{name: value for name, value in schema.items() if name != "title"},
-        **({"properties": properties} if properties else {}),
-    }
+class _OfFields(GenerateJsonSchema):
+    """Fields without repetitions. One that may be absent may also stand without a value, as ``key:``."""
 
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
 
-def _field(schema: Schema) -> Schema:
-    """A field. This draft ignores everything beside a ``$ref``, so the reference is moved into ``allOf``."""
-    kept = {name: value for name, value in schema.items() if name != "title" and not _is_bulky_default(name, value)}
-    reference = kept.pop("$ref", None)
-    return kept if reference is None else {**kept, "allOf": [{"$ref": reference}]}
+    def model_field_schema(self, schema: ModelField) -> JsonSchemaValue:
+        field = super().model_field_schema(schema)
+        # This draft ignores everything beside a `$ref`.
+        return {"allOf": [field]} if "$ref" in field else field
 
-
-def _or_nothing(field: Schema) -> Schema:
-    """A field that may stand without a value, as ``key:``."""
-    if not {"type", "anyOf", "allOf", "enum", "const"} & field.keys() or {"type": "null"} in field.get("anyOf", ()):
-        return field  # it takes anything, or null
-    about = {name: value for name, value in field.items() if name in {"description", "default"}}
-    value = {name: value for name, value in field.items() if name not in about}
-    return {**about, "anyOf": [value["allOf"][0] if set(value) == {"allOf"} else value, {"type": "null"}]}
-
-
-def _is_bulky_default(name: str, value: Any) -> bool:
-    """Whether a default says nothing: null, or the default of a mapping or list, which is that nothing is given."""
-    return name == "default" and (value is None or isinstance(value, (dict, list)))
+    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
+        field = super().default_schema(schema)
+        default = field.pop("default", None)
+        # The default of a mapping or list is that nothing is given.
+        shown = {} if default is None or isinstance(default, (dict, list)) else {"default": default}
+        takes_nothing = not field or {"type": "null"} in field.get("anyOf", ())
+        return {**shown, **(field if takes_nothing else {"anyOf": [field, {"type": "null"}]})}

@@ -19,6 +19,7 @@ from kaspr_delta.spec.base import (
     Problem,
     Spec,
     Text,
+    exactly_one,
     one_of,
     optional,
 )
@@ -84,11 +85,10 @@ class EnvironmentSource(Spec):
     config_map_key_ref: OpenMap | None = None
     field_ref: OpenMap | None = None
 
-    def problems(self) -> Iterator[Problem]:
-        given = [source for source in (self.secret_key_ref, self.config_map_key_ref, self.field_ref) if source]
-        if len(given) != 1:
-            hint = "secretKeyRef, configMapKeyRef or fieldRef"
-            yield Problem(f"'valueFrom' needs exactly one source, found {len(given)}", hint)
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        hint = "for example `secretKeyRef: {name: …, key: …}`"
+        yield from exactly_one(written, ("secretKeyRef", "configMapKeyRef", "fieldRef"), "'valueFrom'", hint)
 
 
 class EnvironmentVariable(Spec):
@@ -98,10 +98,10 @@ class EnvironmentVariable(Spec):
     value: str | None = None
     value_from: EnvironmentSource | None = None
 
-    def problems(self) -> Iterator[Problem]:
-        if (self.value is None) == (self.value_from is None):
-            hint = "a text under 'value', or a reference under 'valueFrom'"
-            yield Problem(f"variable '{self.name}' needs exactly one of 'value' and 'valueFrom'", hint)
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        hint = "a text under 'value', or a reference under 'valueFrom'"
+        yield from exactly_one(written, ("value", "valueFrom"), "an environment variable", hint)
 
 
 class ObjectTemplate(OpenSpec):

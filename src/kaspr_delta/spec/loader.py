@@ -44,14 +44,6 @@ class LoadedManifest:
     positions: Positions = field(repr=False, compare=False)
     snippets: Mapping[FieldPath, Snippet] = field(repr=False, compare=False)
 
-    def locate(self, *path: str | int) -> Location:
-        """The location of a field's key, for example ``locate("spec", "input")``, or of its nearest parent's key."""
-        return self.positions.key(path)
-
-    def locate_value(self, *path: str | int) -> Location:
-        """The location where the value of a field begins, or of its nearest parent's key."""
-        return self.positions.value(path)
-
 
 @dataclass(frozen=True)
 class LoadedManifests:

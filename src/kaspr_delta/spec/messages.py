@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from kaspr_delta.spec.base import PROBLEMS, FieldPath, Problem, Spec
-from kaspr_delta.spec.diagnostics import Finding, Location, Positions, Severity
+from kaspr_delta.spec.diagnostics import Finding, Positions, Severity, finding_of
 from kaspr_delta.spec.fields import description_of, places_of, spec_at
 from kaspr_delta.spec.manifest import KINDS
 from kaspr_delta.spec.near import listing, nearest, suggestion
@@ -64,7 +64,7 @@ def _misspelt(errors: list[ErrorDetails]) -> Iterator[FieldPath]:
     for error in errors:
         if error["type"] == "extra_forbidden":
             owner = spec_at(KINDS[str(error["loc"][0])], error["loc"][1:-1])
-            near = nearest(str(error["loc"][-1]), owner.field_names() if owner else ())
+            near = nearest(str(error["loc"][-1]), owner.fields_by_name() if owner else ())
             if near is not None:
                 yield *error["loc"][:-1], near
 
@@ -82,7 +82,7 @@ def _findings(
         problems: tuple[Problem, ...] = error["ctx"]["problems"]
         for problem in problems:
             if not any((*error["loc"], *field) in misspelt for field in problem.absent):
-                yield _problem_finding(problem, path, data, positions)
+                yield finding_of(problem, path, positions)
         return
     if error["type"] in {"extra_forbidden", "missing"}:
         message, hint = _about_the_key(error["type"], model, path, positions)
@@ -92,25 +92,15 @@ def _findings(
         yield Finding(Severity.ERROR, positions.value(path), message, hint)
 
 
-def _problem_finding(problem: Problem, path: FieldPath, data: Mapping[str, Any], positions: Positions) -> Finding:
-    def location(at: FieldPath) -> Location:
-        return positions.value(at) if _is_scalar(data, at) else positions.key(at)
-
-    message = problem.message
-    if problem.other is not None:
-        message = message.replace("{other}", str(location((*path, *problem.other))))
-    return Finding(Severity.ERROR, location((*path, *problem.at)), message, problem.hint)
-
-
 def _about_the_key(error: str, model: type[Spec], path: FieldPath, positions: Positions) -> tuple[str, str]:
     where = f"in {field_name(path[:-1])}" if path[:-1] else "at the top level"
     if error == "extra_forbidden":
         return f"unknown field '{path[-1]}' {where}", _unknown_hint(model, path)
-    state, hint = "is empty" if path in positions.locations else "is missing", description_of(model, path)
+    lack, hint = "is empty" if path in positions.locations else "is missing", description_of(model, path)
     written = positions.written(path)
     if written:  # such as ~ or null
         hint = f'{hint}; put it in quotes if it is text: "{written}"'
-    return f"required field '{path[-1]}' {state} {where}", hint
+    return f"required field '{path[-1]}' {lack} {where}", hint
 
 
 def _about_the_value(error: ErrorDetails, model: type[Spec], path: FieldPath, written: str | None) -> tuple[str, str]:
@@ -172,7 +162,7 @@ def _conversion_hint(expected: str, value: object, written: str | None) -> str:
 
 def _unknown_hint(model: type[Spec], path: FieldPath) -> str:
     owner, field = spec_at(model, path[:-1]), str(path[-1])
-    known = owner.field_names() if owner else frozenset()
+    known = owner.fields_by_name() if owner else frozenset()
     near = nearest(field, known)
     if near is None:
         elsewhere = list(places_of(model, field))
@@ -194,12 +184,3 @@ def _kind_finding(data: Mapping[str, Any], positions: Positions) -> Finding:
     if isinstance(api_version, str) and api_version != API_VERSION:
         message = f"'{kind}' of '{api_version}' is no manifest of '{API_VERSION}'"
     return Finding(Severity.ERROR, positions.value(("kind",)), message, suggestion(str(kind), KINDS, "the kinds are"))
-
-
-def _is_scalar(data: Any, path: FieldPath) -> bool:
-    for step in path:
-        try:
-            data = data[step]
-        except (KeyError, IndexError, TypeError):
-            return False
-    return data is not None and not isinstance(data, dict | list)

@@ -9,15 +9,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from kaspr_delta.spec.aggregation import Aggregate, Count, ToTable, making_problems
-from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, Text, TextMap, optional
+from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, Text, TextMap, exactly_one, optional
 from kaspr_delta.spec.bindings import absolute_path_problems
 from kaspr_delta.spec.column_types import TableSchema, key_problems
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.durations import Duration, PositiveDuration, milliseconds
 from kaspr_delta.spec.resource import Code, OnChange, Resource, ResourceSpec, TableSerializer
 from kaspr_delta.spec.storage import TableStorage
-from kaspr_delta.spec.streams import Origin
-from kaspr_delta.spec.topics import TopicConfig
+from kaspr_delta.spec.topics import Origin, TopicConfig
 
 # Fields of a table that holds keys and JSON values.
 _OF_OTHERS = ("keySerializer", "valueSerializer", "window", "from")
@@ -115,11 +114,12 @@ class Window(Spec):
         default="update", description="whether rows are seen at once, or when their window closes"
     )
 
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        hint = "for example `tumbling: {size: 1m, expires: 1h}`"
+        yield from exactly_one(written, ("tumbling", "hopping"), "a window", hint)
+
     def problems(self) -> Iterator[Problem]:
-        if self.tumbling and self.hopping:
-            yield Problem("a table has tumbling or hopping windows, not both", "remove one of the two", ("hopping",))
-        if not self.tumbling and not self.hopping:
-            yield Problem("a window needs 'tumbling' or 'hopping'", "for example `tumbling: {size: 1m, expires: 1h}`")
         for kind, of in (("tumbling", self.tumbling), ("hopping", self.hopping)):
             if of and of.expires is not None and milliseconds(of.expires) < milliseconds(self.grace):
                 message = f"rows expire {of.expires} after their window's end, before it closes {self.grace} after it"
@@ -150,7 +150,7 @@ class TableSpec(ResourceSpec):
     )
     options: TextMap = Field(default_factory=dict)
     window: Window | None = optional("a row for every key and window of time")
-    from_: Origin | None = optional("the source of the table", alias="from")
+    from_: Origin | None = optional("the origin of the table", alias="from")
     group_by: Code | None = optional("a Python function (value) or (value, key) that returns the group; else the key")
     to_table: ToTable | None = optional("`{}`: the last value of every group")
     count: Count | None = optional("`{}`: how many there are in every group")

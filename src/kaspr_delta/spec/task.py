@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Boolean, Problem, Spec, Text, optional
-from kaspr_delta.spec.cron import cron_problem, known_timezones
+from kaspr_delta.spec.base import Boolean, Problem, Spec, Text, exactly_one, optional
+from kaspr_delta.spec.cron import cron_problem, known_timezones, timezone_problem
 from kaspr_delta.spec.durations import PositiveDuration
 from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.processors import Processors
@@ -22,20 +22,16 @@ class Schedule(Spec):
     cron: Text | None = optional("five fields, or six with the seconds last")
     timezone: Text | None = optional("an IANA name for `cron`, such as 'Europe/Berlin'; else UTC")
 
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        hint = "`interval: 15m` or `cron: '*/15 * * * *'`; a task that runs once has no schedule"
+        yield from exactly_one(written, ("interval", "cron"), "a schedule", hint)
+
     def problems(self) -> Iterator[Problem]:
-        if self.interval and self.cron:
-            yield Problem("a schedule has an 'interval' or a 'cron', not both", "remove one of the two", ("cron",))
-        if not self.interval and not self.cron:
-            hint = "`interval: 15m` or `cron: '*/15 * * * *'`; a task that runs once has no schedule"
-            yield Problem("a schedule needs 'interval' or 'cron'", hint)
         if self.cron and (wrong := cron_problem(self.cron)):
             yield Problem(wrong, "for example '0 9 * * mon-fri'", ("cron",))
-        if self.timezone:
-            zones = known_timezones()
-            # A machine without time zone data knows no zones: then there is nothing to check against.
-            if zones and self.timezone not in zones:
-                hint = suggestion(self.timezone, zones) or "an IANA name such as 'Europe/Berlin'"
-                yield Problem(f"'{self.timezone}' is no time zone", hint, ("timezone",))
+        if self.timezone and (wrong := timezone_problem(self.timezone)):
+            yield Problem(wrong, suggestion(self.timezone, known_timezones()), ("timezone",))
 
 
 class TaskSpec(ResourceSpec):

@@ -1,14 +1,25 @@
-"""Topics as agents read and write them."""
+"""Topics as agents read and write them, and streams as sides of joins and origins of tables."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Boolean, Integer, PositiveInteger, Problem, Spec, Text, TextMap, checked, optional
+from kaspr_delta.spec.base import (
+    Boolean,
+    Integer,
+    PositiveInteger,
+    Problem,
+    Spec,
+    Text,
+    TextMap,
+    checked,
+    exactly_one,
+    optional,
+)
 from kaspr_delta.spec.patterns import pattern_problem
 from kaspr_delta.spec.resource import Code, TopicSerializer
 
@@ -87,11 +98,12 @@ class InputTopic(TopicDeclaration):
         """The topics by name, without repetitions."""
         return tuple(dict.fromkeys(name.strip() for name in (self.name or "").split(",") if name.strip()))
 
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        hint = "for example `topic: {name: raw-orders}`"
+        yield from exactly_one(written, ("name", "pattern"), "a topic to read", hint)
+
     def problems(self) -> Iterator[Problem]:
-        if self.name is not None and self.pattern is not None:
-            yield Problem("a topic has a 'name' or a 'pattern', not both", "remove one of the two", ("pattern",))
-        if self.name is None and self.pattern is None:
-            yield Problem("a topic to read needs a 'name'", "for example `topic: {name: raw-orders}`")
         if self.name is not None and not all(part.strip() for part in self.name.split(",")):
             yield Problem(f"'{self.name}' holds an empty topic name", "names are separated by single commas", ("name",))
         for name in self.names:
@@ -115,13 +127,10 @@ class SendTarget(TopicDeclaration):
     value_serializer: TopicSerializer | None = optional("how values are written; without it as the application does")
     ack: Boolean = Field(default=False, description="give the next operation the record's metadata")
 
-    def problems(self) -> Iterator[Problem]:
-        if self.name is not None and self.name_selector is not None:
-            hint = "remove one of the two"
-            yield Problem("a topic has a 'name' or a 'nameSelector', not both", hint, ("nameSelector",))
-        if self.name is None and self.name_selector is None:
-            hint = "for example `name: enriched-orders`"
-            yield Problem("a topic to send to needs a 'name' or a 'nameSelector'", hint)
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        hint = "for example `name: enriched-orders`"
+        yield from exactly_one(written, ("name", "nameSelector"), "a topic to send to", hint)
 
 
 class OutputTopic(SendTarget):
@@ -132,3 +141,36 @@ class TopicSend(SendTarget):
     """An operation that sends; ``passThrough`` hands the value on to the next operation."""
 
     pass_through: Boolean = Field(default=False, description="hand the value on to the next operation")
+
+
+class StreamSide(Spec):
+    """The records of a topic or of a join's channel, as they come."""
+
+    topic: TopicName | None = optional("the name of a topic")
+    channel: Text | None = optional("the outputChannel of a KasprJoin")
+    key_serializer: TopicSerializer | None = optional("how keys are read; without it as the application does")
+    value_serializer: TopicSerializer | None = optional("how values are read; without it as the application does")
+    partitions: PositiveInteger | None = optional("how many partitions the topic has")
+
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        hint = "`topic: NAME` for a topic, `channel: NAME` for the channel of a join"
+        yield from exactly_one(written, ("topic", "channel"), "a stream", hint)
+
+
+class Origin(StreamSide):
+    """The origin of a table: a stream, another table, or a join, which stands for its results."""
+
+    table: Text | None = optional("the name of a KasprTable, or of a join with a result table")
+    join: Text | None = optional("the name of a KasprJoin")
+
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        hint = "for example `table: orders`, `topic: raw-orders`, `channel: NAME` or `join: NAME`"
+        origins = ("table", "topic", "channel", "join")
+        yield from exactly_one(written, origins, "the origin of a table under 'from'", hint)
+        given = [name for name in ("table", "join") if written.get(name) is not None]
+        for field in ("keySerializer", "valueSerializer", "partitions"):
+            if given and written.get(field) is not None:
+                message = f"'{field}' is for a topic, and 'from' names a {given[0]} (at {{other}})"
+                yield Problem(message, f"remove it: a {given[0]} has its own", (field,), (given[0],))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Problem, Spec, Text, TextMap, optional
+from kaspr_delta.spec.base import Problem, Spec, Text, TextMap, one_of, optional
 from kaspr_delta.spec.patterns import expression_problem
 from kaspr_delta.spec.processors import Processors
 from kaspr_delta.spec.resource import Code, Resource, ResourceSpec
@@ -68,12 +68,10 @@ class Response(Spec):
     status_code_selector: ResponseSelector | None = optional("functions that give the status")
     headers_selector: ResponseSelector | None = optional("functions that give the headers")
 
-    def problems(self) -> Iterator[Problem]:
-        hint = "remove one of the two"
-        if self.status_code is not None and self.status_code_selector:
-            yield Problem("'statusCode' and 'statusCodeSelector' exclude each other", hint, ("statusCodeSelector",))
-        if self.headers is not None and self.headers_selector:
-            yield Problem("'headers' and 'headersSelector' exclude each other", hint, ("headersSelector",))
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        yield from one_of(written, ("statusCode", "statusCodeSelector"), "the status is given in one way")
+        yield from one_of(written, ("headers", "headersSelector"), "headers are given in one way")
 
 
 class WebViewSpec(ResourceSpec):

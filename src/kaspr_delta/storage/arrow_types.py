@@ -1,4 +1,7 @@
-"""Types of DDL and of Spark in Arrow, and back: Spark's own conversion is not public and differs between versions."""
+"""Types of DDL and of Spark in Arrow, and back: Spark's own conversion is not public and differs between versions.
+
+Also Arrow tables on the driver as DataFrames, and the other way round.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import pyarrow.types as pt
 from kaspr_delta.spec.ddl import Type, columns_of
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
 # By the name of a type in DDL: the name of Spark's class, and the type in Arrow.
@@ -99,6 +103,21 @@ def spark_schema_of(schema: pa.Schema) -> StructType:
     from pyspark.sql.types import StructField, StructType
 
     return StructType([StructField(one.name, _spark_type(one.type), one.nullable) for one in schema])
+
+
+def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """A DataFrame of one partition. A table without rows keeps its columns."""
+    # One chunk: Spark stops reading at an empty one.
+    data = rows.combine_chunks() if rows.num_rows else []
+    return spark.createDataFrame(data, spark_schema_of(rows.schema)).coalesce(1)
+
+
+def collected(df: DataFrame) -> pa.Table:
+    """The rows of a DataFrame as an Arrow table; one Spark action."""
+    rows = df.toArrow()
+    # Spark Connect 4.0 sends an empty result with text and list columns whose offset buffer is empty: to read it ends
+    # the process.
+    return rows if rows.num_rows else rows.schema.empty_table()
 
 
 def _arrow_of_ddl(kind: Type) -> pa.DataType:

@@ -41,6 +41,9 @@ EVENTS = "_kaspr_events"
 CHECKPOINT_INTERVAL = 50
 """The most commits between two checkpoints of a table: a reader reads these one by one."""
 
+FEED_RETENTION_DAYS = 30
+"""The days for which removed files of a table with a change feed are kept, unless its manifest says otherwise."""
+
 PAGE_BYTES, PAGE_ROWS = 64 << 10, 2_000
 """The most bytes and rows of a Parquet page. A look-up reads the pages that may hold a row."""
 
@@ -95,7 +98,7 @@ class Layout:
         if self.change_feed:
             properties[CHANGE_FEED] = "true"
             # As long as Delta keeps the log by default: the feed needs both.
-            properties[_FILES] = "interval 30 days"
+            properties[_FILES] = f"interval {FEED_RETENTION_DAYS} days"
         if self.keeps_log:
             properties[_LOG] = "interval 3650 days"
         if self.compacts:

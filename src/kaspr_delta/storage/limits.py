@@ -75,7 +75,7 @@ class Limits:
     """Bytes of state that is not merged: every batch looks for keys in it."""
 
     waiting_state: Size = Size(200_000, 60_000_000)
-    """Changed subscriptions of a batch that are held while it waits. To read back more takes longer than it saves."""
+    """Changed subscriptions of a batch that are kept while it waits. To read back more takes longer than it saves."""
 
     old_progress: int = 100
     """Rows of the progress table that are older than their retention before they are summed up."""

@@ -88,6 +88,9 @@ class PageReads(Protocol):
     def counts(self, tables: Collection[str]) -> Mapping[str, int | str]:
         """The number of rows by table, or the reason why it cannot be read. Tables elsewhere are left out."""
 
+    def tables(self) -> Sequence[str]:
+        """All Delta tables of the application's schemas, internal ones and those of others among them."""
+
     def history(self, table: str) -> History:
         """The commits of a table."""
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import pyarrow as pa
 
 from kaspr_delta.spec.ddl import quoted
-from kaspr_delta.storage.arrow_types import arrow_schema, batch_of
+from kaspr_delta.storage.arrow_types import arrow_schema, batch_of, collected
 from kaspr_delta.storage.layout import SYSTEM
-from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.spark.sql_text import value_literal
 from kaspr_delta.storage.tables import Tables, Transaction, Value
 
@@ -35,7 +34,8 @@ class SystemTables(Protocol):
 
     @staticmethod
     def value(value: Value) -> str:
-        """A value in SQL."""
+        """A value in SQL, by default in Spark's."""
+        return value_literal(value)
 
     def rows(self, table: str, clauses: str = "") -> list[dict[str, Any]]:
         """The rows of a table. ``clauses`` follow FROM."""
@@ -104,10 +104,6 @@ class SessionSystemTables(RetryTables):
     tables: Tables
 
     many_transactions: ClassVar[bool] = False
-
-    @staticmethod
-    def value(value: Value) -> str:
-        return value_literal(value)
 
     def rows(self, table: str, clauses: str = "") -> list[dict[str, Any]]:
         return self.tables.query(self.spark, table, f"SELECT * FROM t {clauses}")

@@ -22,11 +22,11 @@ from kaspr_delta.errors import UsageError
 from kaspr_delta.functions.column_paths import Path
 from kaspr_delta.plan.names import INTERNAL_SCHEMA_MARK
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
+from kaspr_delta.storage.arrow_types import collected, frame_of
 from kaspr_delta.storage.layout import MAPPED, RESOURCES, TRACKED, Layout, needs_mapping
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.spark.description import Description
-from kaspr_delta.storage.spark.frames import collected, frame_of
 from kaspr_delta.storage.spark.look_up import having
 from kaspr_delta.storage.spark.merge import as_stored, merge_statement
 from kaspr_delta.storage.spark.retries import asked_again, retried

@@ -51,15 +51,14 @@ class Access:
             return None
         return next((http.headers[name] for name in _FORWARDED if name in http.headers), None)
 
-    def workspace_token(self, http: HttpRequest) -> str:
-        """The user's workspace token, as handed on by the trusted proxy; empty if there is none."""
-        return http.headers.get("x-forwarded-access-token", "") if self.behind_proxy else ""
-
-    def refusal(self, http: HttpRequest, user: str | None) -> str:
-        """Why an admitted request may change nothing by a page; empty if it may."""
-        if self.behind_proxy:
-            return "" if user is not None else NEED_A_USER
-        return "" if self.token or is_this_machine(http) else NEED_AN_IDENTITY
+    def visitor(self, http: HttpRequest) -> Visitor:
+        """The requester of a page, with the user and the workspace token that the trusted proxy hands on."""
+        root = str(http.scope.get("root_path", "")).rstrip("/")
+        if not self.behind_proxy:
+            refused = "" if self.token or is_this_machine(http) else NEED_AN_IDENTITY
+            return Visitor(root, http.query_params, refused=refused)
+        user, token = self.user(http), http.headers.get("x-forwarded-access-token", "")
+        return Visitor(root, http.query_params, user, "" if user is not None else NEED_A_USER, token)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,8 +62,7 @@ def checked_status(selected: Any) -> int:
     """The status that a statusCodeSelector returned. Raises ValueError for anything but a valid status."""
     if isinstance(selected, int) and not isinstance(selected, bool) and _LOWEST <= selected <= _HIGHEST:
         return int(selected)
-    msg = f"statusCodeSelector must return a number from {_LOWEST} to {_HIGHEST}, not {selected!r}"
-    raise ValueError(msg)
+    raise ValueError(f"statusCodeSelector must return a number from {_LOWEST} to {_HIGHEST}, not {selected!r}")
 
 
 def checked_headers(selected: Any) -> tuple[tuple[str, str], ...]:
@@ -72,8 +71,7 @@ def checked_headers(selected: Any) -> tuple[tuple[str, str], ...]:
     found = tuple((str(name), str(value)) for name, value in pairs)
     for name, value in found:
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
-            msg = f"headersSelector returned the header {name!r}: {value!r}, which no response can have"
-            raise ValueError(msg)
+            raise ValueError(f"headersSelector returned the header {name!r}: {value!r}, which no response can have")
         value.encode("latin-1")  # UnicodeEncodeError, which is a ValueError
     return found
 
@@ -88,8 +86,7 @@ def _encoded(value: Any, content_type: str | None, *, typed: bool) -> tuple[byte
         case _, str() | None:
             text = (value or "").encode()  # UnicodeEncodeError, which is a ValueError, for half of a surrogate pair
             return text, BYTES if chosen == BYTES else f"{chosen}; charset=utf-8"
-    msg = f"the body of a {chosen} response is text, not {type(value).__name__}"
-    raise TypeError(msg)
+    raise TypeError(f"the body of a {chosen} response is text, not {type(value).__name__}")
 
 
 def _type_of(value: Any) -> str:

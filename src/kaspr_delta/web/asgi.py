@@ -93,7 +93,7 @@ class WebApplication:
         """The server's own answer at a path, if any. All its paths are read-only, except the retry of dead letters."""
         if self.pages is not None and path == RETRY and http.method == "POST":
             return await self._retry(http, self.pages)
-        system = self._system(path, self._visitor(http))
+        system = self._system(path, self.access.visitor(http))
         if system is not None and http.method in {"GET", "HEAD"}:
             return await to_thread.run_sync(system)
         if system is None:
@@ -129,7 +129,7 @@ class WebApplication:
         if isinstance(body, Answer):
             return body
         form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-        answer, sent = await to_thread.run_sync(pages.retry, self.served.site.plan, self._visitor(http), form)
+        answer, sent = await to_thread.run_sync(pages.retry, self.served.site.plan, self.access.visitor(http), form)
         for topic, records in sent.items():
             self.served.metrics.sent(topic, records)
         return answer
@@ -138,14 +138,8 @@ class WebApplication:
         """A problem, as a page below ``/ui`` and as JSON elsewhere."""
         if self.pages is None or not _is_page(_path(http.scope)):
             return problem(status, detail, headers)
-        page = self.pages.problem(self.served.site.plan, self._visitor(http), status, detail)
+        page = self.pages.problem(self.served.site.plan, self.access.visitor(http), status, detail)
         return replace(page, headers=(*page.headers, *headers))
-
-    def _visitor(self, http: HttpRequest) -> Visitor:
-        root = str(http.scope.get("root_path", "")).rstrip("/")
-        user = self.access.user(http)
-        refused = self.access.refusal(http, user)
-        return Visitor(root, http.query_params, user, refused, self.access.workspace_token(http))
 
     def _system(self, path: str, visitor: Visitor) -> Callable[[], Answer] | None:
         """The server's own answer to a read of a path, if any. ``/`` leads to the pages if no view answers there."""

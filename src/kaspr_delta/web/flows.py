@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kaspr_delta.control.figures import Figures
+from kaspr_delta.control.resource_status import kept_in
 from kaspr_delta.engine.batch.counters import Metric
 from kaspr_delta.plan.definition.application import Edge, Plan
-from kaspr_delta.plan.definition.joins import TableTableJoinPlan
+from kaspr_delta.plan.definition.joins import StreamJoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
 
 
@@ -115,18 +116,12 @@ def _rows_so_far(plan: Plan, edge: Edge, figures: Figures) -> int | None:
 def _rows_now(plan: Plan, edge: Edge, figures: Figures) -> int | None:
     """The rows of the source of a join or a made table; None if it keeps no rows or they were not counted."""
     source = ResourceRef.of(edge.source)
-    table = _table_of(plan, source) if ResourceRef.of(edge.target).kind in {"join", "table"} else None
-    rows = None if table is None else figures.rows(table)
+    if ResourceRef.of(edge.target).kind not in {"join", "table"}:
+        return None
+    if isinstance(plan.running(source), StreamJoinPlan):
+        return None  # it only emits
+    rows = figures.rows(kept_in(plan, source))
     return None if isinstance(rows, str) else rows
-
-
-def _table_of(plan: Plan, source: ResourceRef) -> str | None:
-    """The Delta table with the rows of a table, topic or result; None for a join with a stream, which only emits."""
-    join, topic, table = plan.join(source.name), plan.topic(source.name), plan.table(source.name)
-    if source.kind == "join":
-        return join.result if isinstance(join, TableTableJoinPlan) else None
-    found = {"topic": topic, "table": table}.get(source.kind)
-    return None if found is None else found.delta_name
 
 
 _READ = {"keys_retrieved"}

@@ -16,11 +16,11 @@ from collections.abc import Collection, Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kaspr_delta.engine.agent.table_state import Cell
+from kaspr_delta.engine.agent.table_state import Cell, RowKey
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.storage.native.delta_rs import DeltaRs, Head
-from kaspr_delta.web.row_texts import Row, RowKey, best_of, row_texts, rows_of
+from kaspr_delta.web.row_texts import Row, best_of, row_texts, rows_of
 
 _log = logging.getLogger(__name__)
 # With more changes than this in one read of the feed the table is copied again.
@@ -197,8 +197,7 @@ class LocalCopy:
         with self._lock, database:
             for _, (removed, added) in sorted(commits.items()):
                 if database.executemany(_REMOVE, removed).rowcount < len(removed):
-                    msg = "the feed removes rows that the copy does not have"
-                    raise LookupError(msg)
+                    raise LookupError("the feed removes rows that the copy does not have")
                 database.executemany(_ADD, added)
         self._head = head
         return True

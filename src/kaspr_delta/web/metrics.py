@@ -6,7 +6,7 @@ import socket
 from collections import Counter as Counts
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -74,17 +74,21 @@ class Metrics(Collector):
         status = self.status()
         yield from self._counted([*status.metrics, *self._counted_here()])
         rows = {(f"table.{table}",): count for table, count in sorted(self.key_counts().items())}
-        yield self._gauge("table_key_count", "Rows of a table", ("table",), rows)
-        yield from self._of_resources(status)
-        yield self._gauge("health", "0: in order", (), {(): 0})
+        yield self._family(GaugeMetricFamily, "table_key_count", "Rows of a table", ("table",), rows)
+        for name, of, text in _OF_RESOURCES:
+            counts = {(str(one.resource),): getattr(one, of) for one in status.resources}
+            yield self._family(CounterMetricFamily, f"resource_{name}", text, ("resource",), counts)
+        yield self._family(GaugeMetricFamily, "health", "0: in order", (), {(): 0})
         about = {(self.plan().application_id, VERSION, "false"): 1}
-        yield self._gauge("app_info", "About the application", ("group_id", "kaspr_version", "kms_enabled"), about)
+        yield self._family(GaugeMetricFamily, "app_info", "About the application", _ABOUT, about)
 
-    def _gauge(self, name: str, text: str, labels: tuple[str, ...], values: Mapping[Any, int]) -> Metric:
-        family = GaugeMetricFamily(f"kaspr_{name}", text, labels=(*_COMMON, *labels))
+    def _family(
+        self, kind: Callable[..., Any], name: str, text: str, labels: tuple[str, ...], values: Mapping[Any, int]
+    ) -> Metric:
+        family = kind(f"kaspr_{name}", text, labels=(*_COMMON, *labels))
         for own, value in values.items():
             family.add_metric((*self._labels, *own), value)
-        return family
+        return cast("Metric", family)
 
     @property
     def _labels(self) -> tuple[str, str]:
@@ -96,30 +100,21 @@ class Metrics(Collector):
 
     def _counted(self, counted: list[Counted]) -> Iterator[Metric]:
         for name, labels in LABELS.items():
-            family = CounterMetricFamily(f"kaspr_{name}", _HELP.get(name, name), labels=(*_COMMON, *labels))
-            sums: dict[tuple[str, ...], int] = {}
+            sums: Counts[tuple[str, ...]] = Counts()
             for one in counted:
                 if one.name == name:
-                    values = tuple(_PREFIXES.get((name, label), "") + one.labels.get(label, "") for label in labels)
-                    sums[values] = sums.get(values, 0) + one.value
-            for values, times in sums.items():
-                family.add_metric((*self._labels, *values), times)
-            yield family
+                    values = (_PREFIXES.get((name, label), "") + one.labels.get(label, "") for label in labels)
+                    sums[tuple(values)] += one.value
+            yield self._family(CounterMetricFamily, name, _HELP.get(name, name), labels, sums)
         for total, name in _TOTALS.items():
-            family = CounterMetricFamily(f"kaspr_{total}", _HELP[name], labels=_COMMON)
-            family.add_metric(self._labels, sum(one.value for one in counted if one.name == name))
-            yield family
-
-    def _of_resources(self, status: Status) -> Iterator[Metric]:
-        for name, of, text in (
-            ("rows_in", "rows_in", "Rows and records that were taken up"),
-            ("rows_out", "rows_out", "Records that were emitted, and rows that were written"),
-            ("dead_letters", "failures", "Failed events and rows, also those whose dead letter a retry removed"),
-        ):
-            family = CounterMetricFamily(f"kaspr_resource_{name}", text, labels=(*_COMMON, "resource"))
-            for one in status.resources:
-                family.add_metric((*self._labels, str(one.resource)), getattr(one, of))
-            yield family
+            times = sum(one.value for one in counted if one.name == name)
+            yield self._family(CounterMetricFamily, total, _HELP[name], (), {(): times})
 
 
+_OF_RESOURCES = (
+    ("rows_in", "rows_in", "Rows and records that were taken up"),
+    ("rows_out", "rows_out", "Records that were emitted, and rows that were written"),
+    ("dead_letters", "failures", "Failed events and rows, also those whose dead letter a retry removed"),
+)
+_ABOUT = ("group_id", "kaspr_version", "kms_enabled")
 _TOTALS = {"messages_received": "messages_received_per_topic", "total_sent_messages": "topic_messages_sent"}

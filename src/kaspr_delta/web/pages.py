@@ -13,20 +13,19 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from kaspr_delta.control.figures import Figures
 from kaspr_delta.control.kubectl import age
 from kaspr_delta.control.registry import Document, Registry
-from kaspr_delta.control.resource_status import ResourceStatus, resource_statuses
+from kaspr_delta.control.resource_status import kept_in, resource_statuses
 from kaspr_delta.control.source_tables import as_found
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.waiting import what_for
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.storage.native.readable import read_errors, reason_of
-from kaspr_delta.web.access import Visitor
+from kaspr_delta.web.access import Seals, Visitor
 from kaspr_delta.web.answer import Answer
 from kaspr_delta.web.flows import brief, flows
-from kaspr_delta.web.letters_pages import LettersPages, short_text
+from kaspr_delta.web.letters_pages import all_letters, question, retry, short_text
 from kaspr_delta.web.picture import HEIGHT, WIDTH, picture
 from kaspr_delta.web.resource_page import resource_page, topic_page
 from kaspr_delta.web.store import Store
@@ -35,9 +34,6 @@ RETRY = "/ui/dead-letters/retry"
 """The path to which the form that retries dead letters is sent."""
 
 _log = logging.getLogger(__name__)
-
-Written = tuple[str, dict[str, Any]]
-"""The name of a template, and its values."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,7 @@ class Pages:
 
     store: Store
     documents: list[Document] | None = None
-    _letters: LettersPages = field(default_factory=LettersPages, init=False, repr=False)
+    _seals: Seals = field(default_factory=Seals, init=False, repr=False)
     _templates: Environment = field(init=False, repr=False)
     _policy: str = field(init=False, repr=False)
 
@@ -79,28 +75,28 @@ class Pages:
             return self._message(plan, visitor, 503, reason_of(error), "cannot be shown")
 
     def _page(self, plan: Plan, parts: list[str], visitor: Visitor) -> Answer:
-        found: Written | None = None
         store = self.store.seen_by(visitor)
         plan = as_found(store.system, plan)
         match parts:
             case []:
-                found = "overview.html", self._overview(store, plan)
+                template, values = "overview.html", self._overview(store, plan)
             case ["dead-letters"]:
-                found = "dead_letters.html", self._letters.all(store.letters(plan), visitor)
+                template, values = "dead_letters.html", all_letters(store.letters(plan), visitor)
             case ["dead-letters", "retry"]:
-                asked = self._letters.asked(store.letters(plan), visitor)
+                asked = question(store.letters(plan), visitor, self._seals)
                 if asked is None:
                     return self._message(plan, visitor, 404, "There is nothing to retry: perhaps it was done already.")
-                found = "retry.html", asked
+                template, values = "retry.html", asked
             case ["topic", name] if (topic := plan.topic(name)) is not None:
-                found = "topic.html", topic_page(store, plan, topic)
+                template, values = "topic.html", topic_page(store, plan, topic)
             case [kind, name]:
                 ref, documents = ResourceRef(kind, name), self._documents(store)
-                if any((short_kind(one.kind), one.name) == (kind, name) for one in documents):
-                    found = "resource.html", resource_page(store, plan, documents, ref, visitor)
-        if found is None:
-            return self.problem(plan, visitor, 404, "There is no such page.")
-        return self._answer(plan, visitor, found)
+                if not any(ResourceRef(short_kind(one.kind), one.name) == ref for one in documents):
+                    return self.problem(plan, visitor, 404, "There is no such page.")
+                template, values = "resource.html", resource_page(store, plan, documents, ref, visitor)
+            case _:
+                return self.problem(plan, visitor, 404, "There is no such page.")
+        return self._answer(plan, visitor, template, values)
 
     def problem(self, plan: Plan, visitor: Visitor, status: int, text: str) -> Answer:
         """A page with the menu that says why a request cannot be answered."""
@@ -109,16 +105,17 @@ class Pages:
     def retry(self, plan: Plan, visitor: Visitor, form: Mapping[str, str]) -> tuple[Answer, dict[str, int]]:
         """The answer to the form that retries dead letters, and how many records were put on which topic."""
         try:
-            target, sent = self._letters.retry(self.store.seen_by(visitor).letters(plan), visitor, form)
+            target, sent = retry(self.store.seen_by(visitor).letters(plan), visitor, self._seals, form)
         except PermissionError as error:
             return self._message(plan, visitor, 403, str(error)), {}
         return Answer(303, (("location", f"{visitor.root}/{target}"),), b""), sent
 
     def _message(self, plan: Plan, visitor: Visitor, status: int, text: str, title: str = "not done") -> Answer:
-        return self._answer(plan, visitor, ("message.html", {"title": title, "text": text}), status)
+        return self._answer(plan, visitor, "message.html", {"title": title, "text": text}, status)
 
-    def _answer(self, plan: Plan, visitor: Visitor, written: Written, status: int = 200) -> Answer:
-        template, values = written
+    def _answer(
+        self, plan: Plan, visitor: Visitor, template: str, values: Mapping[str, Any], status: int = 200
+    ) -> Answer:
         known = {"app": plan.application, "up": f"{visitor.root}/", "user": visitor.user}
         text = self._templates.get_template(template).render(**known, **values)
         headers = [
@@ -139,7 +136,7 @@ class Pages:
             "title": "",
             "picture": drawn,
             "box": (WIDTH, HEIGHT),
-            "rows": {box.label: _rows_of(box.label, plan, figures, everything) for box in drawn.boxes},
+            "rows": {box.label: figures.rows(kept_in(plan, box.ref)) for box in drawn.boxes},
             "letters": {label: figures.letters_of(label) for label in labels},
             "flows": flows(plan, figures, (line.edge for line in drawn.lines)),
             "resources": [one for one in everything.values() if one.ref.kind != "app"],
@@ -151,11 +148,3 @@ class Pages:
             return applied
         known = {one.id: one for one in applied}
         return [one.after(known.get(one.id)) for one in self.documents]
-
-
-def _rows_of(label: str, plan: Plan, figures: Figures, everything: Mapping[str, ResourceStatus]) -> int | str | None:
-    ref = ResourceRef.of(label)
-    topic = plan.topic(ref.name) if ref.kind == "topic" else None
-    if topic is not None:
-        return figures.rows(topic.delta_name)
-    return everything[label].rows if label in everything else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from kaspr_delta.errors import SerializationError
@@ -13,7 +12,7 @@ from kaspr_delta.serde.json_text import canonical_key
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.commit_info import CommitInfo
 from kaspr_delta.storage.layout import PAIR, RECORDS
-from kaspr_delta.storage.page_reads import Columns, History, PageReads, TextFilter
+from kaspr_delta.storage.page_reads import Columns, History, PageReads, RowsFound, TextFilter
 
 _SHOWN = ("key", "value", "left", "right", "window_start", "window_end", "timestamp")
 _WINDOW = "window_start"
@@ -69,26 +68,25 @@ class Then:
 
 @dataclass(frozen=True)
 class Past:
-    """The past of one Delta table, read at the first access. ``key`` are the columns of its key.
+    """The past of one Delta table: its commits, and the columns that it has now. ``key`` are the columns of its key.
 
     ``is_typed``: the table has columns of its own, and all of them are shown.
     """
 
     tables: PageReads
     table: str
-    key: tuple[str, ...] = ("key",)
-    is_typed: bool = False
+    history: History
+    columns: dict[str, Type]
+    key: tuple[str, ...]
+    is_typed: bool
     most: int = 20
 
-    @cached_property
-    def history(self) -> History:
-        """The commits of the table."""
-        return self.tables.history(self.table)
-
-    @cached_property
-    def columns(self) -> dict[str, Type]:
-        """The columns that the table has now."""
-        return self.tables.columns(self.table)
+    @classmethod
+    def of(cls, tables: PageReads, table: str, key: tuple[str, ...] = ("key",), *, is_typed: bool = False) -> Past:
+        """The past of a table by now."""
+        with ThreadPoolExecutor() as at_once:
+            columns = at_once.submit(tables.columns, table)
+            return cls(tables, table, tables.history(table), columns.result(), key, is_typed)
 
     @property
     def versions(self) -> range:
@@ -100,12 +98,6 @@ class Past:
         """Whether rows can be asked for by a key that people type."""
         kind = self.columns.get(self.key[0]) if len(self.key) == 1 else None
         return kind is not None and kind.name == "STRING"
-
-    def look_up(self) -> None:
-        """Read the history and the columns, at the same time."""
-        with ThreadPoolExecutor() as at_once:
-            for looking in (at_once.submit(lambda: self.history), at_once.submit(lambda: self.columns)):
-                looking.result()
 
     def last_change(self) -> LastChange | None:
         """The newest commit that changed rows; None if there is none."""
@@ -130,9 +122,7 @@ class Past:
         before = (None if is_newest else self.tables.columns(self.table, version)) or self.columns
         texts = {self.key[0]: tuple(_texts(key))} if key and self.has_text_keys else {}
         with ThreadPoolExecutor() as at_once:
-            rows = at_once.submit(
-                self.tables.rows, self.table, version, self._shown(before), texts, self._keys_in(before), self.most
-            )
+            rows = at_once.submit(self._rows, version, before, texts)
             both = {name: kind for name, kind in self._shown(self.columns).items() if name in before}
             comparing = (
                 None
@@ -141,13 +131,14 @@ class Past:
             )
             found = rows.result()
         if isinstance(found, str) and is_newest:  # with row filters a catalog reads no version, only the current rows
-            found = self.tables.rows(
-                self.table, None, self._shown(self.columns), texts, self._keys_in(self.columns), self.most
-            )
+            found = self._rows(None, self.columns, texts)
         if isinstance(found, str):
             return replace(then, why_not=found)
         then = replace(then, count=found.count, rows=found.rows)
         return then if comparing is None else replace(then, **comparing.result())
+
+    def _rows(self, version: int | None, columns: Columns, texts: TextFilter) -> RowsFound | str:
+        return self.tables.rows(self.table, version, self._shown(columns), texts, self._keys_in(columns), self.most)
 
     def _changed(self, version: int, columns: Columns, texts: TextFilter) -> dict[str, Any]:
         """The changes since a version, as fields of Then."""

@@ -10,7 +10,7 @@ from statistics import mean
 import networkx as nx
 
 from kaspr_delta.plan.definition.application import Edge, Plan
-from kaspr_delta.plan.definition.resources import ResourceRef, TaskPlan, WebViewPlan, sends_of
+from kaspr_delta.plan.definition.resources import PipelinePlan, ResourceRef, sends_of
 
 WIDTH, HEIGHT = 200, 48
 # The gap between two columns has room for the texts above and below a line.
@@ -25,19 +25,14 @@ _PLACES = (0.5, 0.35, 0.65, 0.25, 0.75)
 class Box:
     """A topic, table, join, agent, task or web view, with the position of its upper left corner."""
 
-    label: str
+    ref: ResourceRef
     x: int
     y: int
 
     @property
-    def kind(self) -> str:
-        """The kind of the resource or topic."""
-        return ResourceRef.of(self.label).kind
-
-    @property
-    def name(self) -> str:
-        """The name of the resource or topic."""
-        return ResourceRef.of(self.label).name
+    def label(self) -> str:
+        """The resource or topic as ``kind/name``."""
+        return str(self.ref)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +60,7 @@ def picture(plan: Plan) -> Picture:
     edges = edges_of(plan)
     columns = _columns(plan, edges)
     boxes = {
-        label: Box(label, _MARGIN + column * _ACROSS, _MARGIN + row * _DOWN)
+        label: Box(ResourceRef.of(label), _MARGIN + column * _ACROSS, _MARGIN + row * _DOWN)
         for column, labels in enumerate(columns)
         for row, label in enumerate(labels)
     }
@@ -78,7 +73,7 @@ def picture(plan: Plan) -> Picture:
 def edges_of(plan: Plan) -> list[Edge]:
     """The edges of a plan, and those of web views and tasks: the tables that they read, the topics they send to."""
     edges = list(plan.edges)
-    users: tuple[WebViewPlan | TaskPlan, ...] = (*plan.web_views, *plan.tasks)
+    users: tuple[PipelinePlan, ...] = (*plan.web_views, *plan.tasks)
     for user in users:
         edges += [Edge(f"table/{table}", str(user.ref)) for table in user.tables]
         topics = dict.fromkeys(send.topic for send in sends_of(user) if send.topic is not None)

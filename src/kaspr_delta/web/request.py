@@ -63,8 +63,7 @@ class Request(UserDict[str, Any]):
         try:
             return self.body.decode()
         except UnicodeDecodeError as error:
-            msg = f"the body is not UTF-8: {error}"
-            raise BadBodyError(msg) from None
+            raise BadBodyError(f"the body is not UTF-8: {error}") from None
 
     async def json(self) -> Any:
         """The body as JSON. Raises BadBodyError."""

@@ -34,10 +34,9 @@ def resource_page(
     store: Store, plan: Plan, documents: list[Document], ref: ResourceRef, visitor: Visitor
 ) -> dict[str, Any]:
     """The values for the template of a resource that has a document."""
-    past = _past(store, plan, ref)
     with ThreadPoolExecutor() as at_once:  # each may be a statement of a second
         counting = at_once.submit(store.figures, plan, ref)
-        rows = at_once.submit(readable, f"the rows of {ref}", partial(_rows, past, visitor))
+        rows = at_once.submit(readable, f"the rows of {ref}", partial(_rows, store, plan, ref, visitor))
         happening = at_once.submit(readable, "events", partial(_events, store, ref))
         batches = _batches_of(store, ref)
     figures, events, found = counting.result(), happening.result(), rows.result()
@@ -77,15 +76,15 @@ def topic_page(store: Store, plan: Plan, topic: TopicPlan) -> dict[str, Any]:
 
 
 def _past(store: Store, plan: Plan, ref: ResourceRef) -> Past | None:
-    """The past of the table in which a resource keeps its rows; None if it keeps none."""
+    """The past of the table in which a resource keeps its rows; None if there is none."""
     keeps = kept_in(plan, ref)
     if keeps is None:
         return None
     table = plan.table(ref.name) if ref.kind == "table" else None
     if table is not None and table.typed is not None:
-        return Past(store.tables, keeps, table.typed.key, is_typed=True)
+        return Past.of(store.tables, keeps, table.typed.key, is_typed=True)
     join = plan.join(ref.name) if ref.kind == "join" else None
-    return Past(store.tables, keeps, is_typed=isinstance(join, TableTableJoinPlan) and join.select is not None)
+    return Past.of(store.tables, keeps, is_typed=isinstance(join, TableTableJoinPlan) and join.select is not None)
 
 
 def _events(store: Store, ref: ResourceRef) -> list[Event]:
@@ -101,10 +100,9 @@ def _batches_of(store: Store, ref: ResourceRef) -> list[dict[str, Any]] | str:
     return found if isinstance(found, str) else found[::-1]
 
 
-def _rows(past: Past | None, visitor: Visitor) -> dict[str, Any]:
+def _rows(store: Store, plan: Plan, ref: ResourceRef, visitor: Visitor) -> dict[str, Any]:
     """The rows of a resource, the newest or those of a version, and its last change."""
-    if past is not None:
-        past.look_up()
+    past = _past(store, plan, ref)
     if past is None or not past.versions:
         return _NO_ROWS
     asked, key = visitor.query.get("version", ""), visitor.query.get("key", "").strip()

@@ -6,24 +6,19 @@ import base64
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kaspr_delta.engine.agent.table_state import Cell
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
-from kaspr_delta.serde.row_order import ordered
-from kaspr_delta.serde.typed_text import TypedText
+from kaspr_delta.serde.typed_text import TypedText, ordered
 from kaspr_delta.serde.typed_values import from_columns
 from kaspr_delta.spec.column_types import key_kind
 from kaspr_delta.spec.ddl import Type, quoted
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.native.sql_text import literal
-
-RowKey = str | Cell
-"""A key's text; in a table with windows also the start of its window."""
 
 # Key columns of these types are found by their text. If a key has no such column, all rows are read.
 FOUND_BY_TEXT = frozenset({"STRING", "CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE"})
@@ -50,22 +45,6 @@ class Dialect:
 DATAFUSION = Dialect(literal, lambda value: f"X'{value.hex()}'")
 
 
-class RowTexts(Protocol):
-    """The rows of a table as text."""
-
-    def select(self, condition: str) -> str:
-        """A SELECT, for DataFusion, of the rows of the table ``t`` for which a condition holds."""
-
-    def condition(self, keys: Collection[str], dialect: Dialect = DATAFUSION) -> str:
-        """A condition that holds at least for the rows of some keys."""
-
-    def texts(self, batch: pa.RecordBatch) -> pa.Table:
-        """A batch of that SELECT, or of the change feed, with the columns of Row."""
-
-    def rank(self, row: Row) -> Any:
-        """The sort key of rows with one row key: the greatest counts."""
-
-
 @dataclass(frozen=True, slots=True)
 class KeysAndValues:
     """Rows of a table with keys and values. JSON's null is no value; a row without a key has none."""
@@ -73,15 +52,18 @@ class KeysAndValues:
     plan: TablePlan
 
     def select(self, condition: str) -> str:
+        """A SELECT, for DataFusion, of the rows of the table ``t`` for which a condition holds."""
         windows = ', "window_start"' if self.plan.window else ""
         return f'SELECT "key", "value", "timestamp"{windows} FROM t WHERE {condition} AND "key" IS NOT NULL'  # noqa: S608
 
     def condition(self, keys: Collection[str], dialect: Dialect = DATAFUSION) -> str:
+        """A condition that holds at least for the rows of some keys."""
         is_raw = self.plan.serializers.key == "raw"
         texts = (dialect.binary(base64.b64decode(key)) if is_raw else dialect.literal(key) for key in keys)
         return f"`key` IN ({', '.join(texts)})"
 
     def texts(self, batch: pa.RecordBatch) -> pa.Table:
+        """A batch of that SELECT, or of the change feed, with the columns of Row."""
         keys, values = (self._text(batch, name) for name in ("key", "value"))
         nothing = pc.is_null(keys)
         if self.plan.serializers.value == "json":
@@ -98,6 +80,7 @@ class KeysAndValues:
         return pa.table(dict(zip(Row._fields, columns, strict=True)))
 
     def rank(self, row: Row) -> Any:
+        """The sort key of rows with one row key: the greatest counts."""
         return row.at is not None, row.at or 0, row.value
 
     def _text(self, batch: pa.RecordBatch, column: str) -> pa.Array:
@@ -110,7 +93,7 @@ class KeysAndValues:
 
 @dataclass(frozen=True, slots=True)
 class TypedRows:
-    """Rows of a typed table. Columns that the table does not have yet are null; a row without a key has no value."""
+    """The same for a typed table. Columns that it does not have yet are null; a row without a key has no value."""
 
     plan: TypedPlan
     text: TypedText
@@ -157,7 +140,7 @@ class TypedRows:
 
 
 def row_texts(plan: TablePlan) -> KeysAndValues | TypedRows:
-    """The RowTexts for the kind of a table."""
+    """The text forms of the rows of a table."""
     return TypedRows(plan.typed, TypedText(plan.serializers, plan.typed)) if plan.typed else KeysAndValues(plan)
 
 

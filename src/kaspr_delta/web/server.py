@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaspr_delta.control.registry import Document
-from kaspr_delta.errors import SetupError, UsageError
+from kaspr_delta.errors import UsageError
+from kaspr_delta.extras import required
 from kaspr_delta.settings import APP_PORT_VARIABLE
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.opening import folder_tables
@@ -45,23 +46,21 @@ def web_application(  # noqa: PLR0913  most are options of `serve`
     ``serve``, UsageError if a SQL warehouse is needed and none is given, and NotFoundError if there is no such
     application.
     """
-    try:
+    with required():
         from kaspr_delta.web.access import Access
         from kaspr_delta.web.asgi import WebApplication
         from kaspr_delta.web.pages import Pages
         from kaspr_delta.web.served import Served
         from kaspr_delta.web.store import LocalStore
-    except ImportError as error:
-        msg = f"{error.name} is not installed: pip install 'kaspr-delta[serve]'"
-        raise SetupError(msg) from error
     access = Access(token, behind_proxy)
     local = folder_tables(namespace)
     if local is not None:
         store = LocalStore(local)
         return WebApplication(Served(store, namespace.name, documents), access, Pages(store))
     if not sql_warehouse:
-        msg = f"the tables of {namespace.schema} are not on this machine: name a SQL warehouse with --sql-warehouse"
-        raise UsageError(msg)
+        raise UsageError(
+            f"the tables of {namespace.schema} are not on this machine: name a SQL warehouse with --sql-warehouse"
+        )
     from databricks.sdk import WorkspaceClient
 
     from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
@@ -80,8 +79,7 @@ def listener_at(address: Address) -> socket.socket:
     try:
         listener = socket.create_server((address.host, address.port), family=family, backlog=1_024)
     except OSError as error:
-        msg = f"cannot listen at {address.host}:{address.port}: {error.strerror}"
-        raise UsageError(msg) from error
+        raise UsageError(f"cannot listen at {address.host}:{address.port}: {error.strerror}") from error
     # Connections inherit it. Without it the body of an answer waits 40 ms until the client acknowledges the headers.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

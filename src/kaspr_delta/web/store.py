@@ -20,8 +20,7 @@ from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.spec.ddl import Column
 from kaspr_delta.storage.layout import TOPIC
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.page_reads import NativePageReads
-from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.native.reads import NativePageReads, NativeSystemTables
 from kaspr_delta.storage.page_reads import PageReads
 from kaspr_delta.storage.system_tables import SystemTables
 from kaspr_delta.web.access import Visitor

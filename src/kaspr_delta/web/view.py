@@ -100,12 +100,8 @@ class View:
         for effect in step.effects:
             if effect.kind == "write":  # it was sent to a changelog
                 raise TypeError(NOT_WRITABLE.format(effect.target))
-        response = self.plan.response
-        status, headers, body = response.status_code, response.headers, value
-        if response.status.on_success is not None:
-            status = checked_status(self._selected("status", response.status.on_success, value))
-        if response.header.on_success is not None:
-            headers = checked_headers(self._selected("header", response.header.on_success, value))
+        response, body = self.plan.response, value
+        status, headers = self._head("on_success", value, response.status_code)
         if response.body.on_success is not None:
             body = self._selected("body", response.body.on_success, value)
         return Answer.of(status, headers, body, response.content_type, typed=self._is_typed), step.effects
@@ -116,18 +112,25 @@ class View:
             operation, cause = failed.operation, failed.__cause__ or failed
         response, error = self.plan.response, _described(operation, cause)
         for_functions = {**error, "cause_object": cause}
-        status, headers = _status_of(cause), response.headers
+        status = _status_of(cause)
         if status >= _FAULT:  # below, the author reports a wrong request
             _log.warning("%s failed in %s", self.plan.ref, operation, exc_info=cause)
-        if response.status.on_error is not None:
-            status = checked_status(self._selected("status", response.status.on_error, for_functions))
-        if response.header.on_error is not None:
-            headers = checked_headers(self._selected("header", response.header.on_error, for_functions))
+        status, headers = self._head("on_error", for_functions, status)
         if response.body.on_error is not None:
             body = self._selected("body", response.body.on_error, for_functions)
             return Answer.of(status, headers, body, response.content_type, typed=self._is_typed)
         to_response = getattr(cause, "to_response", None)
         return Answer.of(status, headers, to_response() if callable(to_response) else error, JSON)
+
+    def _head(self, outcome: str, value: Any, status: int) -> tuple[int, tuple[tuple[str, str], ...]]:
+        """Status and headers, by the selectors of an outcome where there are any."""
+        response = self.plan.response
+        of_status, of_headers = getattr(response.status, outcome), getattr(response.header, outcome)
+        if of_status is not None:
+            status = checked_status(self._selected("status", of_status, value))
+        if of_headers is None:
+            return status, response.headers
+        return status, checked_headers(self._selected("header", of_headers, value))
 
     def _last_value(self, request: Request, states: Mapping[str, TableState], step: Step) -> Any:
         """The last value that comes out of the pipeline; None if none does."""

@@ -13,7 +13,7 @@ from kaspr_delta.control.dead_letters import DeadLetters
 from kaspr_delta.control.figures import Figures
 from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.totals import Totals, sums_by_resource, totals_by_spark
-from kaspr_delta.engine.agent.table_state import Cell
+from kaspr_delta.engine.agent.table_state import Cell, RowKey
 from kaspr_delta.engine.streams.effect import RECORD
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
@@ -21,11 +21,10 @@ from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
 from kaspr_delta.storage.layout import TOPIC, WRITTEN_AT
 from kaspr_delta.storage.spark.sql_text import literal, struct_of
-from kaspr_delta.storage.warehouse.json_rows import json_of
-from kaspr_delta.storage.warehouse.page_reads import WarehousePageReads
-from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, WarehouseSystemTables, binary
+from kaspr_delta.storage.warehouse.reads import WarehousePageReads, WarehouseSystemTables, json_of
+from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, binary
 from kaspr_delta.web.access import Visitor
-from kaspr_delta.web.row_texts import FOUND_BY_TEXT, Dialect, Row, RowKey, TypedRows, best_of, row_texts
+from kaspr_delta.web.row_texts import FOUND_BY_TEXT, Dialect, Row, TypedRows, best_of, row_texts
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient

@@ -32,7 +32,18 @@ def agent(
     source = read_topic if topic else read_channel
     location = Location("bundles/shop/agents.yaml", line)
     log = f"log__{name}"
-    return AgentPlan(name, source, None, None, (), tuple(map(_send, sends)), tables, log, description, location)
+    return AgentPlan(
+        name=name,
+        input=source,
+        take=None,
+        init=None,
+        pipeline=(),
+        outputs=tuple(map(_send, sends)),
+        tables=tables,
+        log=log,
+        description=description,
+        location=location,
+    )
 
 
 def join(name: str, left: str, right: str, *, line: int = 1) -> JoinPlan:

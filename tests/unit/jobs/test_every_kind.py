@@ -192,12 +192,6 @@ def test_an_app_serves_the_web_views_if_a_sql_warehouse_is_given(bundle: Path) -
     assert re.search(r"serve bundles/every-kind .*\$DATABRICKS_APP_PORT", app["config"]["command"][-1])
 
 
-def test_apps_and_jobs_have_different_keys(bundle: Path) -> None:
-    made = deployed(bundle, sql_warehouse="abc123")
-    assert made.apps
-    assert not set(made.apps) & set(made.jobs)
-
-
 def test_an_app_whose_views_send_may_modify_and_create_tables(bundle: Path) -> None:
     views = bundle / "bundles" / "every-kind" / "webviews.yaml"
     send = "      - {name: tell, topicSend: {name: asked}}\n"

@@ -59,32 +59,13 @@ def test_continuous_work_is_a_job_per_group_and_join() -> None:
 
 def test_a_task_runs_the_command_run_for_its_resources() -> None:
     (job,) = jobs(SHOP, Deployment(application="shop-folder"))
-    assert job["tasks"][0]["python_wheel_task"] == {
-        "package_name": "kaspr_delta",
-        "entry_point": "kaspr-delta-task",
-        "parameters": [
-            "run",
-            "${workspace.file_path}/bundles/shop-folder",
-            "--origin",
-            "bundles/shop-folder",
-            "--app",
-            "shop",
-            "--only",
-            "agent/correct-orders",
-            "--only",
-            "agent/ingest-orders",
-            "--warehouse",
-            "unity://main.shop/kaspr_checkpoints",
-            "--retries",
-            "2",
-            "--waiting",
-            "fail",
-            "--grace",
-            "1h",
-            "--all-dead-letters",
-            "fail",
-        ],
-    }
+    wheel_task = job["tasks"][0]["python_wheel_task"]
+    assert (wheel_task["package_name"], wheel_task["entry_point"]) == ("kaspr_delta", "kaspr-delta-task")
+    assert " ".join(wheel_task["parameters"]) == (
+        "run ${workspace.file_path}/bundles/shop-folder --origin bundles/shop-folder --app shop"
+        " --only agent/correct-orders --only agent/ingest-orders --warehouse unity://main.shop/kaspr_checkpoints"
+        " --retries 2 --waiting fail --grace 1h --all-dead-letters fail"
+    )
 
 
 def test_later_tasks_run_the_manifests_that_the_first_ones_applied() -> None:
@@ -282,9 +263,3 @@ def test_jobs_are_tagged_with_framework_application_target_and_manifests() -> No
     tags = {"framework": "kaspr-delta", "application": "shop", "target": "prod", "manifests": "r1"}
     for job in jobs(SHOP, Deployment(target="prod")):
         assert job["tags"] == tags
-
-
-@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda d: f"{d.mode}-{d.compute}")
-def test_the_jobs_api_reads_every_job_unchanged(deployment: Deployment) -> None:
-    for job in jobs(SHOP, deployment):
-        assert JobSettings.from_dict(job).as_dict() == job

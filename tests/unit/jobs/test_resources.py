@@ -46,30 +46,11 @@ def test_order_system_is_one_job_with_its_agents_and_its_join() -> None:
     ]
 
 
-def test_continuous_order_system_is_a_job_per_resource() -> None:
-    made = load_resources(Bundle(target="dev", variables={"mode": "continuous", "layout": "group"}))
-    assert sorted(made.jobs) == [
-        "order_system__agent_ingest-orders",
-        "order_system__agent_ingest-products",
-        "order_system__agent_process-enriched-orders",
-        "order_system__join_orders-products-join",
-        "order_system__operations",
-    ]
-
-
 @pytest.mark.parametrize("name", ["1-shop", "shop_", "_shop", "größe", "9"])
 def test_any_name_of_an_application_gives_a_valid_key_of_its_job(name: str) -> None:
     key, operations = deployed(plan(agent("a", topic="x"), application=name)).jobs
     assert operations == f"{key}__operations"
     assert re.fullmatch(r"[a-zA-Z]+([-_]*[a-zA-Z0-9]+)*", key)  # the CLI's own rule
-
-
-def test_jobs_and_tasks_have_the_locations_of_their_manifests() -> None:
-    made = deployed(plan(agent("a", topic="x", line=3), agent("b", topic="x", line=40)), layout="group")
-    places = {".".join(path): place for path, place in made._locations.items()}
-    task = places["resources.jobs.shop.tasks[1]"]
-    assert (task.file, task.line) == ("bundles/shop/agents.yaml", 40)
-    assert places["resources.jobs.shop"].file == "bundles/shop/app.yaml"
 
 
 def test_an_application_without_agents_and_joins_has_no_jobs() -> None:

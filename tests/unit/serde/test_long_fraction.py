@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.serde.files.json_rows import parse_line
 from kaspr_delta.serde.json_lines import json_line
-from kaspr_delta.serde.json_text import canonical_key, parse, value_text
+from kaspr_delta.serde.json_text import canonical_key, parse, parse_line, value_text
 from kaspr_delta.serde.long_fraction import LongFraction
 from kaspr_delta.serde.typed_values import read, written
 from kaspr_delta.spec.ddl import Type

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.serde.row_order import ordered
+from kaspr_delta.serde.typed_text import ordered
 from kaspr_delta.spec.ddl import Type, columns_of
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kaspr_delta.spec.cron import cron_problem, quartz_problem, timezone_problem
+from kaspr_delta.spec.cron import cron_problem, quartz_firings_a_day, quartz_problem, timezone_problem
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,27 @@ def test_a_wrong_cron_text_is_refused_with_the_reason(text: str, problem: str) -
 )
 def test_quartz_text_is_accepted(text: str) -> None:
     assert quartz_problem(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "a_year"),
+    [
+        ("0 0/15 * * * ?", 96 * 365.25),
+        ("0 0 22-2 * * ?", 5 * 365.25),  # a range may go over midnight
+        ("0,30 5,10 9-17/4 ? * *", 12 * 365.25),
+        ("0 0 6 ? * MON-FRI", 365.25 * 5 / 7),
+        ("0 0 6 ? * 2-6 2026", 365.25 * 5 / 7),
+        ("0 0 6 ? * FRI-MON", 365.25 * 4 / 7),
+        ("0 0 6 ? * L", 365.25 / 7),  # each Saturday
+        ("0 0 6 ? * 6L,MON#2", 24),
+        ("0 0 6 L-3,15W * ?", 24),
+        ("0 0 6 1,31 JAN-MAR ?", 5),
+        ("0 0 6 29 2 ?", 0.25),
+    ],
+)
+def test_quartz_text_fires_so_often(text: str, a_year: float) -> None:
+    assert quartz_problem(text) is None
+    assert quartz_firings_a_day(text) * 365.25 == pytest.approx(a_year)
 
 
 @pytest.mark.parametrize(

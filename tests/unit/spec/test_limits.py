@@ -130,6 +130,6 @@ def test_a_pipe_or_device_is_not_opened(tmp_path: Path) -> None:
 
 def test_the_files_of_a_folder_share_one_limit(tmp_path: Path) -> None:
     for number in range(5):
-        (tmp_path / f"{number}.yaml").write_text("a: [" + "x," * 10_000 + "]\n")
+        (tmp_path / f"{number}.yaml").write_text("".join(f"a{n}: {'x' * LONGEST_TEXT}\n" for n in range(12)))
     last = load_path(tmp_path).findings[-1]
     assert (Path(last.location.file).name, TOO_MUCH in last.message) == ("2.yaml", True)

@@ -58,7 +58,7 @@ def test_a_stored_document_is_loaded_again_with_its_places() -> None:
     first = load_text(f"{APP}---\n{JOIN}", "m.yaml").manifests[1]
     again = load_text(first.text, first.location.file, first.location.line).manifests[0]
     assert again == first
-    assert again.locate("spec", "extractor", "python") == Location("m.yaml", 17, 5)
+    assert again.positions.key(("spec", "extractor", "python")) == Location("m.yaml", 17, 5)
 
 
 def test_text_behind_the_separator_belongs_to_the_document() -> None:
@@ -66,11 +66,11 @@ def test_text_behind_the_separator_belongs_to_the_document() -> None:
     assert [finding.location for finding in loaded.findings] == [Location("m.yaml", 1, 70)]
 
 
-def test_locate_falls_back_to_the_nearest_parent_that_exists() -> None:
+def test_a_location_falls_back_to_the_nearest_parent_that_exists() -> None:
     manifest = load_text(JOIN, "m.yaml").manifests[0]
-    assert manifest.locate("spec", "extractor", "nothing", 3) == manifest.locate("spec", "extractor")
-    assert manifest.locate("nothing") == Location("m.yaml", 1, 1)
-    assert manifest.locate_value("spec", "leftTable") == Location("m.yaml", 8, 14)
+    assert manifest.positions.key(("spec", "extractor", "nothing", 3)) == manifest.positions.key(("spec", "extractor"))
+    assert manifest.positions.key(("nothing",)) == Location("m.yaml", 1, 1)
+    assert manifest.positions.value(("spec", "leftTable")) == Location("m.yaml", 8, 14)
 
 
 def test_snippets_carry_the_line_of_the_manifest() -> None:

@@ -193,17 +193,6 @@ def test_a_dead_letter_is_retried_once_and_only_after_confirmation(browser: Brow
         expect(page.get_by_text("None: all that came in could be processed.")).to_be_visible()
 
 
-def test_a_form_with_an_outdated_seal_is_refused_with_a_message(browser: Browser, shop: Shop) -> None:
-    window = Window(browser, shop)
-    with window as page:
-        page.goto("/ui/dead-letters")
-        page.get_by_role("link", name="Retry the dead letter").click()
-        page.evaluate("document.querySelector('[name=seal]').value = 'old'")
-        page.get_by_role("button", name="Retry").click()
-        expect(page.get_by_role("alert")).to_contain_text("load the page again")
-        window.errors.clear()  # the browser logs the status 403
-
-
 def test_moving_the_slider_opens_the_page_of_an_older_version(browser: Browser, shop: Shop) -> None:
     with Window(browser, shop) as page:
         page.goto("/ui/table/orders")

@@ -26,8 +26,8 @@ from kaspr_delta.runtime.applying import documents_in
 from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.layout import DEAD_LETTERS
 from kaspr_delta.storage.namespace import UnityNamespace
-from kaspr_delta.storage.warehouse.page_reads import WarehousePageReads
-from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, WarehouseSystemTables
+from kaspr_delta.storage.warehouse.reads import WarehousePageReads, WarehouseSystemTables
+from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.access import Visitor
 from kaspr_delta.web.past import Past
 from kaspr_delta.web.server import web_application
@@ -36,12 +36,18 @@ from tests.serving import served_by_uvicorn
 from tests.unit.web.conftest import manifest, view
 
 NAMESPACE = UnityNamespace("main", "shop", "v")
+MERGED = '{"numTargetRowsUpdated":"1","numOutputRows":"5","numTargetBytesAdded":"300","numTargetBytesRemoved":"200"}'
 HISTORY = [
-    ["2", "2024-05-01T10:00:00.123Z", "MERGE", '{"numTargetRowsUpdated":"1","numOutputRows":"5"}'],
-    ["1", "2024-05-01 09:00:00", "STREAMING UPDATE", "{numOutputRows -> 4, numAddedFiles -> 1}"],
+    ["2", "2024-05-01T10:00:00.123Z", "MERGE", MERGED],
+    ["1", "2024-05-01 09:00:00", "STREAMING UPDATE", "{numOutputRows -> 4, numOutputBytes -> 700}"],
     ["0", "2024-05-01T08:00:00.1234567+02:00", "CREATE TABLE", None],
 ]
 COMMIT = ("version", "timestamp", "operation", "operationMetrics")
+SHOWN: dict[str, Any] = {
+    "DESCRIBE HISTORY": (HISTORY, [(name, "STRING") for name in COMMIT]),
+    "SHOW TABLES IN `main`.`shop`": ([["users"], ["v_users"]], [("tableName", "STRING")]),
+    "SHOW VIEWS IN `main`.`shop`": ([["v_users"]], [("viewName", "STRING")]),
+}
 ROW = '{"key":"\\"u1\\"","value":"{}","timestamp":"2024-05-01T10:00:00.000001Z"}'
 TOKEN = "the-token-of-a-visitor"  # noqa: S105
 
@@ -67,8 +73,9 @@ class Workspace:
         error = f"[TABLE_OR_VIEW_NOT_FOUND] The table or view `{gone}` cannot be found." if gone else self.refusal
         if error and self.refuses in statement:
             return self._answer([], error=error)
-        if statement.startswith("DESCRIBE HISTORY"):
-            return self._answer(HISTORY, [(name, "STRING") for name in COMMIT])
+        for beginning, answer in SHOWN.items():
+            if statement.startswith(beginning):
+                return self._answer(*answer)
         if statement.endswith("LIMIT 0"):
             return self._answer([], [("key", "STRING"), ("value", "STRING"), ("timestamp", "TIMESTAMP")])
         if "(SELECT count(*)" in statement and "changed" not in statement:
@@ -191,6 +198,14 @@ def test_if_older_versions_are_refused_the_newest_rows_are_shown(
     assert "change feed cannot be read here: " in client.get("/ui/table/users").text
 
 
+def test_the_bytes_of_commits_and_the_tables_of_a_schema_are_known() -> None:
+    workspace = Workspace()
+    history = reads(workspace).history("users")
+    found = [history.commit(version) for version in history.versions]
+    assert [(one.bytes_added, one.bytes_removed) for one in found if one] == [(0, 0), (700, 0), (300, 200)]
+    assert reads(workspace).tables() == ["users"]
+
+
 def test_tables_are_counted_one_by_one_if_one_of_them_is_missing() -> None:
     workspace = Workspace(missing=("new",))
     assert reads(workspace).counts(["users", "new"]) == {"users": 1, "new": 0}
@@ -216,7 +231,7 @@ def test_commits_are_read_in_every_spelling_of_times_and_metrics() -> None:
 def test_texts_of_a_visitor_are_escaped_in_statements() -> None:
     workspace = Workspace()
     WarehouseSystemTables(reads(workspace).warehouse).newest(DEAD_LETTERS, ["at"], 5, {"resource": "\\' OR true --"})
-    Past(reads(workspace), "users").then(1, "\\' OR true --")
+    Past.of(reads(workspace), "users").then(1, "\\' OR true --")
     asked = [statement for statement in workspace.asked if "OR true" in statement]
     assert len(asked) == 3
     for statement in asked:

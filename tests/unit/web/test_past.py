@@ -12,7 +12,7 @@ import pytest
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.page_reads import NativePageReads
+from kaspr_delta.storage.native.reads import NativePageReads
 from kaspr_delta.web.past import Past
 from tests.folders import append_rows, delta_rs, folder_of
 
@@ -32,13 +32,13 @@ def delta(tmp_path: Path) -> DeltaRs:
 
 def appended(delta: DeltaRs, layout: Layout, *rows: dict[str, Any]) -> Past:
     append_rows(delta, "t", layout, *rows)
-    return Past(NativePageReads(delta), "t")
+    return Past.of(NativePageReads(delta), "t")
 
 
 def test_a_missing_or_empty_table_has_no_changes(delta: DeltaRs) -> None:
-    assert Past(NativePageReads(delta), "t").versions == range(0)
+    assert Past.of(NativePageReads(delta), "t").versions == range(0)
     delta.ensure("t", RAW)
-    past = Past(NativePageReads(delta), "t")
+    past = Past.of(NativePageReads(delta), "t")
     assert past.versions == range(1)
     assert past.last_change() is None
     assert past.then(0).count == 0
@@ -66,11 +66,12 @@ def test_rows_show_their_windows_and_are_sorted_by_key_and_window(delta: DeltaRs
 
 def test_rows_of_one_key_are_distinguished_by_their_windows(delta: DeltaRs) -> None:
     rows = [{"key": "1", "value": "a", "window_start": AT + timedelta(hours=n)} for n in (0, 1)]
-    past = appended(delta, WINDOWED, *rows)
+    appended(delta, WINDOWED, *rows)
     deltalake.DeltaTable(str(folder_of(delta.namespace, "t"))).update(
         predicate="window_start = arrow_cast('2024-05-01T01:00:00Z', 'Timestamp(Microsecond, Some(\"UTC\"))')",
         updates={"value": "'b'"},
     )
+    past = Past.of(NativePageReads(delta), "t")
     last = past.last_change()
     assert last is not None
     ((change,), why_not) = last.changes, last.why_not
@@ -85,8 +86,8 @@ def test_rows_of_one_key_are_distinguished_by_their_windows(delta: DeltaRs) -> N
 
 
 def test_a_table_with_raw_keys_ignores_a_filter_by_key(delta: DeltaRs) -> None:
-    past = appended(delta, RAW, {"key": b"\xff", "value": b"1"})
-    appended(delta, RAW, {"key": b"\xfe", "value": b"2"})
+    appended(delta, RAW, {"key": b"\xff", "value": b"1"})
+    past = appended(delta, RAW, {"key": b"\xfe", "value": b"2"})
     assert not past.has_text_keys
     then = past.then(1, "x")
     assert (then.count, then.changed) == (1, 1)
@@ -96,11 +97,11 @@ def test_a_table_with_raw_keys_ignores_a_filter_by_key(delta: DeltaRs) -> None:
 def test_rows_of_a_typed_table_are_distinguished_by_their_key_columns(delta: DeltaRs) -> None:
     row = {"shop": "a", "id": 1, "at": {"zip": 1}, "_timestamp": AT}
     appended(delta, TYPED, row, {**row, "id": 2}, {**row, "shop": "b"})
-    past = Past(NativePageReads(delta), "t", ("shop", "id"), is_typed=True)
     delta.delete("t", "shop = 'a' AND id = 2")
     appended(delta, TYPED, {**row, "id": 3})
     delta.delete("t", "shop = 'b'")
     appended(delta, TYPED, {**row, "shop": "b", "at": {"zip": 2}})
+    past = Past.of(NativePageReads(delta), "t", ("shop", "id"), is_typed=True)
     then = past.then(1, "a")
     assert (then.count, then.changed) == (3, 3)
     assert [(one.row["shop"], one.row["id"], one.word) for one in then.since] == [
@@ -111,15 +112,15 @@ def test_rows_of_a_typed_table_are_distinguished_by_their_key_columns(delta: Del
     last = past.last_change()
     assert last is not None
     assert [dict(one.row) for one in last.changes] == [{**row, "shop": "b", "at": {"zip": 2}}]
-    one = Past(NativePageReads(delta), "t", ("shop",), is_typed=True)
+    one = Past.of(NativePageReads(delta), "t", ("shop",), is_typed=True)
     assert one.has_text_keys
     assert one.then(1, "b").count == 1
 
 
 def test_a_log_shows_the_records_of_its_last_commit_without_a_comparison(delta: DeltaRs) -> None:
     row = {"key": "1", "left": "{}", "right": None, "seq": 0}
-    past = appended(delta, LOG, {**row, "kind": "value"})
-    appended(delta, LOG, {**row, "kind": "value", "right": "1"}, {**row, "kind": "state", "seq": 1})
+    appended(delta, LOG, {**row, "kind": "value"})
+    past = appended(delta, LOG, {**row, "kind": "value", "right": "1"}, {**row, "kind": "state", "seq": 1})
     last = past.last_change()
     assert last is not None
     assert [(one.word, one.row["right"]) for one in last.changes] == [("new", "1")]
@@ -134,7 +135,7 @@ def test_versions_that_have_left_the_log_cannot_be_chosen(delta: DeltaRs) -> Non
     deltalake.DeltaTable(str(location), version=2).create_checkpoint()
     for version in (0, 1):
         (location / "_delta_log" / f"{version:020}.json").unlink()
-    past = Past(NativePageReads(delta), "t")
+    past = Past.of(NativePageReads(delta), "t")
     assert past.versions == range(2, 5)
     assert past.then(0).version == 2
     assert past.then(2).count == 2

@@ -12,21 +12,20 @@ import pyarrow as pa
 from kaspr_delta.engine.agent.by_column import is_by_column
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.ordered import run_in_order
-from kaspr_delta.engine.agent.ordered_input import in_offset_order
 from kaspr_delta.engine.agent.pipeline import Pipeline
 from kaspr_delta.engine.agent.state import AgentState, ready
-from kaspr_delta.engine.agent.stateless import effects_of, run, sent_records
+from kaspr_delta.engine.agent.stateless import ONLY_VALUES, effects_of, run, sent_records
 from kaspr_delta.engine.batch.checkpoint import Start, checkpoints_of
 from kaspr_delta.engine.batch.counters import counter
 from kaspr_delta.engine.batch.decision import Decision, SourceTable
+from kaspr_delta.engine.batch.resource import Begun
 from kaspr_delta.engine.batch.topic_commit import DirectAppend
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.spill import rows_made
 from kaspr_delta.engine.streams.effect import SCHEMA, to_rows
-from kaspr_delta.engine.streams.input_rows import ONLY_VALUES
-from kaspr_delta.engine.streams.offset_range import LargeBatch, Received
+from kaspr_delta.engine.streams.offset_range import LargeBatch, Received, in_offset_order
 from kaspr_delta.engine.streams.source import Source
 from kaspr_delta.engine.windows import passed_windows
 from kaspr_delta.plan.definition.resources import AgentPlan, sends_of
@@ -60,9 +59,7 @@ class Agent(Pipeline[AgentPlan]):
         source = self._source
         return {name: SourceTable(source.table(name), by_offset=True) for name in source.names(spark)}
 
-    def begin(
-        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
-    ) -> tuple[Decision, Mapping[str, int]]:
+    def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         """An empty decision: each topic is read from the position that the previous checkpoint had processed."""
         before = AgentState.of(state)
         positions = self._source.positions(spark, before.done)
@@ -79,7 +76,7 @@ class Agent(Pipeline[AgentPlan]):
     def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
         return self._decide(changes, self._source, AgentState.of(state), rest=False)
 
-    def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[Decision, Mapping[str, int]] | None:
+    def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> Begun | None:
         before = AgentState.of(state)
         unread = self._source.unread(spark, before.done)
         if unread is None:

@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.streams.effect import Effect, EventFailedError, columns_to_arrow, to_arrow
-from kaspr_delta.engine.streams.event import TopicDecoder
-from kaspr_delta.engine.streams.input_rows import records_of
+from kaspr_delta.engine.streams.event import TopicDecoder, records_of
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.call import PLAIN, awaited, bind
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure, pass_on_interruption

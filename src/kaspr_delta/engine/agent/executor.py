@@ -21,8 +21,7 @@ from kaspr_delta.engine.agent.windowed_table import WindowedTable, table_object
 from kaspr_delta.engine.batch.counters import counter
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import Effect, to_arrow
-from kaspr_delta.engine.streams.event import App, ChannelDecoder, Decoder, Event, InputRecord
-from kaspr_delta.engine.streams.input_rows import records_of
+from kaspr_delta.engine.streams.event import App, ChannelDecoder, Decoder, Event, InputRecord, records_of
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.engine.streams.selector import problem
 from kaspr_delta.errors import SerializationError

@@ -19,8 +19,8 @@ from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.counters import counter
 from kaspr_delta.engine.batch.decision import Decision, Folded, SourceTable
-from kaspr_delta.engine.batch.resource import Fold, Found, LoggedPlan, Resource
-from kaspr_delta.engine.batch.topics import append_to_topic, known_topics, make_topic
+from kaspr_delta.engine.batch.resource import Begun, Fold, Found, LoggedPlan, Resource
+from kaspr_delta.engine.batch.topic_commit import append_to_topic, known_topics, make_topic
 from kaspr_delta.engine.rows.keyed_table import state_table
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.streams.clock import Clock
@@ -131,9 +131,7 @@ class Task(Pipeline[TaskPlan]):
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         return {}
 
-    def begin(
-        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
-    ) -> tuple[Decision, Mapping[str, int]]:
+    def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         return Decision(to_rows(spark, []), 0), {}
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision:

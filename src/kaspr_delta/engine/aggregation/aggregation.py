@@ -39,14 +39,14 @@ class Aggregation(Resource[AggregationPlan]):
         return Selector(self.plan.group, self.table.text, "groupBy", "group", self.event_timeout, looks_up=False)
 
     def folded(self, given: Rows, changes: DataFrame, values: TableText, *, anew: bool = False) -> Rows:
-        """Fold changes into the rows that their groups held: rows of AGGREGATED.
+        """Fold changes into the rows of their groups before: rows of AGGREGATED.
 
         ``changes`` (see ``Change``) are made by Spark of the ``given`` rows, with ``position``, a struct that orders
-        the changes of a group. With ``anew`` the groups held nothing.
+        the changes of a group. With ``anew`` the groups had no rows.
         """
-        rows = changes if anew else changes.unionByName(self._held(changes), allowMissingColumns=True)
+        rows = changes if anew else changes.unionByName(self._before(changes), allowMissingColumns=True)
         rows = given.spread(rows, "grp", "window_start")
-        # NULL positions sort first: the row that a group held has none.
+        # NULL positions sort first: the row that a group had before has none.
         rows = rows.sortWithinPartitions("grp", "window_start", "position").select(*Change._fields)
         fold = FoldGroups(self.plan, values, self.table.text, self.event_timeout)
         return given.made(rows).map(fold, AGGREGATED)
@@ -63,18 +63,18 @@ class Aggregation(Resource[AggregationPlan]):
     def afterwards(self, rows: Rows, found: Found) -> None:
         pass_windows(self.delta, rows, found, lambda _: self.application.known_table(self.plan.name))
 
-    def held_rows(self, groups: DataFrame) -> DataFrame:
+    def rows_before(self, groups: DataFrame) -> DataFrame:
         """The rows of the table for these groups (see ``KeyedTable.live_rows``)."""
         keys = SparkRows(groups)
         return self.table.with_text_values(self.table.live_rows(groups.sparkSession, None, keys)).df
 
-    def _held(self, changes: DataFrame) -> DataFrame:
-        """The rows that the changed groups hold before the changes, as changes ``held``."""
+    def _before(self, changes: DataFrame) -> DataFrame:
+        """The rows of the changed groups before the changes, as changes ``before``."""
         groups = changes.select(F.col("grp").alias("key"), *self.table.row_key_columns[1:])
-        held = self.held_rows(groups)
+        before = self.rows_before(groups)
         window = F.col("window_start") if self.table.plan.window else F.lit(None).cast("timestamp")
-        return held.select(
-            F.col("key").alias("grp"), window.alias("window_start"), F.lit("held").alias("op"), "value", "timestamp"
+        return before.select(
+            F.col("key").alias("grp"), window.alias("window_start"), F.lit("before").alias("op"), "value", "timestamp"
         )
 
     def _fold_writes(self, rows: Rows) -> None:

@@ -1,4 +1,4 @@
-"""The core of an aggregation: it folds the changes of each group into the row that the group held.
+"""The core of an aggregation: it folds the changes of each group into the row that the group had.
 
 The counterpart of Kafka Streams' ``KStreamAggregate``, ``KStreamReduce`` and ``KTableAggregate``.
 """
@@ -32,7 +32,7 @@ _BATCH_ROWS = 10_000
 class Change(NamedTuple):
     """A change of a group.
 
-    The changes are in order: ``held`` is the group's row before the batch, followed by each ``add`` and ``subtract``.
+    The changes are in order: ``before`` is the group's row before the batch, followed by each ``add`` and ``subtract``.
     ``id`` is the key of the table row that a change comes from, ``last`` whether it is the last change of this row.
     """
 
@@ -47,7 +47,7 @@ class Change(NamedTuple):
     last: bool | None
 
 
-class Folded(NamedTuple):
+class AggregatedRow(NamedTuple):
     """A row of AGGREGATED."""
 
     kind: str
@@ -112,21 +112,21 @@ class _Group:
     fold: FoldGroups
     group: str
     window: datetime | None
-    held: Change | None = None
+    before: Change | None = None
     value: str | None = None
     timestamp: datetime | None = None
     stream: str | None = None
     changed: bool = False
 
-    def folded(self, changes: Iterable[Change]) -> Iterator[Folded]:
+    def folded(self, changes: Iterable[Change]) -> Iterator[AggregatedRow]:
         for change in changes:
             yield from self._apply(change)
         yield from self._outcome()
 
-    def _apply(self, change: Change) -> Iterator[Folded]:
+    def _apply(self, change: Change) -> Iterator[AggregatedRow]:
         """Apply a change; yield a ``failed`` row if it failed, and the new contribution of its table row."""
-        if change.op == "held":
-            self.held, self.value, self.timestamp = change, change.value, change.timestamp
+        if change.op == "before":
+            self.before, self.value, self.timestamp = change, change.value, change.timestamp
             return
         failure = self._problem_of(change)
         if failure is None:
@@ -136,13 +136,13 @@ class _Group:
             self.timestamp = change.timestamp if newest else max(filter(None, times), default=None)
         else:
             row = change.id or self.group
-            yield Folded("failed", row, timestamp=change.timestamp, source=change.source, problem=failure)
+            yield AggregatedRow("failed", row, timestamp=change.timestamp, source=change.source, problem=failure)
         # A contribution that could not be subtracted is still in its group.
         if change.last and (change.op == "add" or failure is None):
             live = change.op == "add" and failure is None
-            yield Folded("contribution", change.id, change.value, grp=self.group, live=live)
+            yield AggregatedRow("contribution", change.id, change.value, grp=self.group, live=live)
 
-    def _outcome(self) -> Iterator[Folded]:
+    def _outcome(self) -> Iterator[AggregatedRow]:
         """The new row of the group, if it changed.
 
         Over a stream a group that got records is always written, because its row has the time of the newest one. Over a
@@ -150,13 +150,13 @@ class _Group:
         """
         if not self.changed:
             return
-        held = None if self.held is None else self.held.value
-        if not isinstance(self.fold.plan.origin, str) or self.value != held:
-            yield Folded("write", self.group, self.value, self.timestamp, self.window, self.stream)
-            if held is not None and self.value is None:
-                yield Folded("time", self.group, live=False)
-        elif self.held is not None and self.timestamp != self.held.timestamp:
-            yield Folded("time", self.group, timestamp=self.timestamp, live=True)
+        before = None if self.before is None else self.before.value
+        if not isinstance(self.fold.plan.origin, str) or self.value != before:
+            yield AggregatedRow("write", self.group, self.value, self.timestamp, self.window, self.stream)
+            if before is not None and self.value is None:
+                yield AggregatedRow("time", self.group, live=False)
+        elif self.before is not None and self.timestamp != self.before.timestamp:
+            yield AggregatedRow("time", self.group, timestamp=self.timestamp, live=True)
 
     def _problem_of(self, change: Change) -> Problem | None:
         """Apply a change to the total; return the problem if it failed."""

@@ -18,13 +18,12 @@ from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.decision import Decision, SourceTable
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found, kinds_of
-from kaspr_delta.engine.joins.selected_keys import SelectKeys
 from kaspr_delta.engine.joins.touched import touched_keys
-from kaspr_delta.engine.rows.expressions import text
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import LocalRows
-from kaspr_delta.engine.rows.rows import Rows, union_of
+from kaspr_delta.engine.rows.rows import Rows, text, union_of
 from kaspr_delta.engine.rows.rows_by_key import few_keys
+from kaspr_delta.engine.streams.selector import SelectKeys
 from kaspr_delta.storage.layout import PROBLEM
 from kaspr_delta.storage.tables import Upsert
 
@@ -75,10 +74,10 @@ class TableAggregation(Aggregation):
         mine = [partial(self._fold_state, rows, kind, *own[kind]) for kind in own if kind in kinds_of(found)]
         return [*super().folds(rows, found, batches), *mine]
 
-    def held_rows(self, groups: DataFrame) -> DataFrame:
+    def rows_before(self, groups: DataFrame) -> DataFrame:
         times = self.delta.read(groups.sparkSession, self.plan.group_times).withColumnRenamed("timestamp", "moved_to")
-        held = super().held_rows(groups).join(times, "key", "left")
-        return held.withColumn("timestamp", F.greatest("timestamp", "moved_to"))
+        before = super().rows_before(groups).join(times, "key", "left")
+        return before.withColumn("timestamp", F.greatest("timestamp", "moved_to"))
 
     def _recompute(self, changes: DataFrame, version: int, *, anew: bool = False, log_is_new: bool = False) -> Decision:
         """Changes (columns side, key, changed_at) as rows of the log. ``anew`` ignores stored contributions."""

@@ -8,16 +8,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
-from kaspr_delta.storage.arrow_types import arrow_schema
-from kaspr_delta.storage.layout import DEAD_LETTERS, PROBLEM
+from kaspr_delta.storage.layout import DEAD_LETTERS
 from kaspr_delta.storage.tables import Tables
 
-# The type of a log row's ``problem`` in Arrow.
-ARROW_PROBLEM = arrow_schema(f"problem {PROBLEM}").field("problem").type
 
-
-def problem(reason: str | Column, detail: Column, value: Column) -> Column:
-    """A row's problem as a column of the type of ARROW_PROBLEM."""
+def problem_column(reason: str | Column, detail: Column, value: Column) -> Column:
+    """A row's problem as a column, of the type of a log's ``problem``."""
     fields = {"reason": F.lit(reason) if isinstance(reason, str) else reason, "detail": detail, "value": value}
     # A text that is never NULL makes a type without NULL, but most rows have no problem.
     return F.struct(*(F.nullif(field, F.lit("")).alias(name) for name, field in fields.items()))

@@ -27,62 +27,6 @@ from kaspr_delta.storage.tables import Tables
 _NOTHING = BatchReport(0, 0, 0, 0, 0, 0.0)
 
 
-@dataclass
-class DeferredState:
-    """The last batch whose state is in the state table of a resource, and the states of the batches after it.
-
-    Progress has a row for the state only after the state has lagged once. Without one, the state is folded as far as
-    everything else.
-    """
-
-    delta: Tables
-    resource: Resource[Any]
-    # The states of batches that are folded except for their states, the oldest first.
-    held: list[pa.Table] = field(default_factory=list, init=False)
-    _folded: BatchId | None = field(default=None, init=False)
-    _recorded: BatchId | None = field(default=None, init=False)
-
-    def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
-        """Fold the state from the log, up to the last folded batch (see ``folded_batches``)."""
-        self.held.clear()
-        ref = str(self.resource.ref)
-        self._folded, self._recorded = (_newest(folded.get(name, {})) for name in (ref, state_ref(ref)))
-        self.fold(spark)
-
-    def note_lag(self, spark: SparkSession, first: BatchId) -> None:
-        """Record how far the state is folded, before the batches from ``first`` on are folded without their states."""
-        if self._recorded is None or self._recorded.checkpoint != first.checkpoint:
-            self._record(spark, first.before)
-
-    def note_folded(self, spark: SparkSession, last: BatchId, *, with_state: bool) -> None:
-        """Note that the batches up to ``last`` are folded, with their states or without."""
-        self._folded = last
-        if with_state and self._recorded is not None:
-            self._record(spark, last)
-
-    def fold(self, spark: SparkSession) -> None:
-        """Fold the state up to the last folded batch, if it lags. May be repeated.
-
-        If ``held`` has states, they are all that is missing. After a start it is empty, and the log is read.
-        """
-        upto, recorded = self._folded, self._recorded
-        if upto is None or recorded is None or recorded >= upto:
-            return
-        began = time.monotonic()
-        after = recorded if recorded.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before
-        if self.held:
-            rows: Rows = LocalRows(spark, newest_states(self.held))
-        else:
-            rows = Log(self.delta, self.resource.log_table).between(spark, after, upto)
-        counts = json.dumps(cost_of(self.resource.state_folds(rows, several=not self.held)))
-        self.held.clear()
-        self._record(spark, upto, replace(_NOTHING, seconds=time.monotonic() - began, counts=counts))
-
-    def _record(self, spark: SparkSession, upto: BatchId, report: BatchReport = _NOTHING) -> None:
-        record_progress(self.delta, spark, state_ref(str(self.resource.ref)), upto, report)
-        self._recorded = upto
-
-
 def newest_states(states: Sequence[pa.Table]) -> pa.Table:
     """The last row of each key, in states of successive batches, the oldest first."""
     return last_of_each_key(pa.concat_tables(states), ["key"]).combine_chunks()
@@ -95,7 +39,7 @@ def _newest(folded: Mapping[str, int]) -> BatchId | None:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A batch in the log. ``state``: the state that it changed, held until it is folded; None if it cannot wait."""
+    """A batch in the log. ``state``: the state that it changed, kept until it is folded; None if it cannot wait."""
 
     id: BatchId
     rows: Rows
@@ -104,9 +48,9 @@ class Committed:
     state: pa.Table | None = None
 
     @property
-    def bytes_held(self) -> int:
-        held = [self.rows.table if isinstance(self.rows, LocalRows) else None, self.state]
-        return sum(int(table.nbytes) for table in held if table is not None)
+    def nbytes(self) -> int:
+        kept = [self.rows.table if isinstance(self.rows, LocalRows) else None, self.state]
+        return sum(int(table.nbytes) for table in kept if table is not None)
 
 
 @dataclass
@@ -116,29 +60,31 @@ class Folding:
     Waiting batches are in the log. After a crash, the next process folds them.
 
     In a run without end (``endless``) a fold leaves out the states of batches, because only the resource reads them:
-    they are ``deferred``, and folded when they are too large or the run ends.
+    they are ``deferred``, and folded when they are too large or the run ends. Progress has a row for the state only
+    after the state has lagged once. Without one, the state is folded as far as everything else.
     """
 
     delta: Tables
     resource: Resource[Any]
     pending_batches: list[Committed] = field(default_factory=list, init=False)
     endless: bool = field(default=False, init=False)
-    deferred: DeferredState = field(init=False)
+    # The states of batches that are folded except for their states, the oldest first.
+    deferred: list[pa.Table] = field(default_factory=list, init=False)
+    # The last folded batch, and the last one whose state is folded, if progress has a row for the state.
+    _folded: BatchId | None = field(default=None, init=False)
+    _state_folded: BatchId | None = field(default=None, init=False)
     _last_fold_took: float = field(default=0.0, init=False)
     _last_fold_ended: float = field(default=0.0, init=False)
     _last_batch_came: float = field(default=0.0, init=False)
 
-    def __post_init__(self) -> None:
-        self.deferred = DeferredState(self.delta, self.resource)
-
     @property
     def unmerged(self) -> list[pa.Table]:
         """The states of batches that are in no table yet, the oldest first."""
-        return [*self.deferred.held, *(one.state for one in self.pending_batches if one.state is not None)]
+        return [*self.deferred, *(one.state for one in self.pending_batches if one.state is not None)]
 
     @property
     def waits(self) -> bool:
-        return bool(self.pending_batches or self.deferred.held)
+        return bool(self.pending_batches or self.deferred)
 
     @property
     def due(self) -> bool:
@@ -148,12 +94,15 @@ class Folding:
         now, limits = time.monotonic(), self.delta.limits
         rested = now - self._last_fold_ended >= min(self._last_fold_took * limits.fold_rest, limits.longest_rest)
         quiet = now - self._last_batch_came >= max(self._last_fold_took * limits.fold_quiet, limits.least_quiet)
-        return rested or quiet or sum(one.bytes_held for one in self.pending_batches) > limits.waiting_bytes
+        return rested or quiet or sum(one.nbytes for one in self.pending_batches) > limits.waiting_bytes
 
     def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
         """Forget waiting batches, which the log has, and fold the state up to ``folded`` (see ``folded_batches``)."""
         self.pending_batches.clear()
-        self.deferred.resume(spark, folded)
+        self.deferred.clear()
+        ref = str(self.resource.ref)
+        self._folded, self._state_folded = (_newest(folded.get(name, {})) for name in (ref, state_ref(ref)))
+        self._fold_state(spark)
 
     def fold_or_wait(self, spark: SparkSession, committed: Committed, *, may_wait: bool) -> list[BatchReport]:
         """Fold a batch, or let it wait for others."""
@@ -172,7 +121,7 @@ class Folding:
 
     def fold_all(self, spark: SparkSession) -> list[BatchReport]:
         reports = self._fold_pending() if self.pending_batches else []
-        self.deferred.fold(spark)
+        self._fold_state(spark)
         return reports
 
     def _fold_pending(self) -> list[BatchReport]:
@@ -187,7 +136,7 @@ class Folding:
         self._last_fold_took = self._last_fold_ended - began
         self.pending_batches.clear()
         if state is not None:
-            self.deferred.held = [state]
+            self.deferred = [state]
         return reports
 
     def _deferrable(self) -> pa.Table | None:
@@ -202,13 +151,13 @@ class Folding:
 
         Unless ``with_state``, their states are deferred.
         """
+        first, last = batches[0].id, batches[-1]
         if with_state:
-            self.deferred.fold(spark)
-        else:
-            self.deferred.note_lag(spark, batches[0].id)
-        last = batches[-1]
+            self._fold_state(spark)
+        elif self._state_folded is None or self._state_folded.checkpoint != first.checkpoint:
+            self._record_state(spark, first.before)  # from now on the state lags
         last.timing.begin()
-        folded = self._folded(spark, batches, with_state=with_state)
+        folded = self._fold_rows(spark, batches, with_state=with_state)
         last.timing.done("fold")
         statistics = self.delta.statistics.drain()
         failures = failed_natively(statistics.native_failures)
@@ -232,15 +181,39 @@ class Folding:
             )
             record_progress(self.delta, spark, str(self.resource.ref), one.id, report)
             reports.append(report)
-        self.deferred.note_folded(spark, last.id, with_state=with_state)
+        self._folded = last.id
+        if with_state and self._state_folded is not None:
+            self._record_state(spark, last.id)
         return reports
 
-    def _folded(self, spark: SparkSession, batches: Sequence[Committed], *, with_state: bool) -> Sequence[Folded]:
+    def _fold_state(self, spark: SparkSession) -> None:
+        """Fold the state up to the last folded batch, if it lags. May be repeated.
+
+        If states are ``deferred``, they are all that is missing. After a start there are none, and the log is read.
+        """
+        upto, recorded = self._folded, self._state_folded
+        if upto is None or recorded is None or recorded >= upto:
+            return
+        began = time.monotonic()
+        after = recorded if recorded.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before
+        if self.deferred:
+            rows: Rows = LocalRows(spark, newest_states(self.deferred))
+        else:
+            rows = Log(self.delta, self.resource.log_table).between(spark, after, upto)
+        counts = json.dumps(cost_of(self.resource.state_folds(rows, several=not self.deferred)))
+        self.deferred.clear()
+        self._record_state(spark, upto, replace(_NOTHING, seconds=time.monotonic() - began, counts=counts))
+
+    def _record_state(self, spark: SparkSession, upto: BatchId, report: BatchReport = _NOTHING) -> None:
+        record_progress(self.delta, spark, state_ref(str(self.resource.ref)), upto, report)
+        self._state_folded = upto
+
+    def _fold_rows(self, spark: SparkSession, batches: Sequence[Committed], *, with_state: bool) -> Sequence[Folded]:
         if self.resource.folds_together:
             return self.resource.fold([(one.id, one.rows) for one in batches], with_state=with_state)
-        return [self._folded_alone(spark, one) for one in batches]
+        return [self._fold_alone(spark, one) for one in batches]
 
-    def _folded_alone(self, spark: SparkSession, one: Committed) -> Folded:
+    def _fold_alone(self, spark: SparkSession, one: Committed) -> Folded:
         announced = one.metadata.direct
         if announced is None:
             (folded,) = self.resource.fold([(one.id, one.rows)])

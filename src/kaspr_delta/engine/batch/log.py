@@ -14,9 +14,8 @@ from pyspark.sql import SparkSession
 from kaspr_delta.engine.batch.checkpoint import FIRST, BatchId, Start, new_checkpoint
 from kaspr_delta.engine.batch.decision import LoggedBatch
 from kaspr_delta.engine.batch.topic_commit import CommitIntent, appended
-from kaspr_delta.engine.rows.expressions import text
 from kaspr_delta.engine.rows.local_rows import LocalRows, union_all
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.rows import Rows, text
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.tables import Tables
 

@@ -18,9 +18,9 @@ from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.migrations import migrations_from
 from kaspr_delta.engine.batch.progress import folded_batches
 from kaspr_delta.engine.batch.resource import Resource
-from kaspr_delta.engine.batch.source_errors import is_gap, why_the_feed_ends
 from kaspr_delta.errors import KasprError, RebuildNeededError, SetupError
 from kaspr_delta.plan.definition.state_definitions import rebuild_needed
+from kaspr_delta.storage.gone import is_gap, why_the_feed_ends
 
 
 class Recovered(NamedTuple):

@@ -21,6 +21,7 @@ from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.state_definitions import definition_of
+from kaspr_delta.storage.layout import RECORDS
 from kaspr_delta.storage.tables import Merged, Tables
 
 Begun: TypeAlias = tuple[Decision, Mapping[str, int]]
@@ -59,8 +60,8 @@ class Resource(Generic[PlanT]):
     plan: PlanT
     application: Plan
 
-    counted: ClassVar[tuple[str, ...]]
-    """The columns by which rows of the log are counted; the first one is ``kind``."""
+    counted: ClassVar[tuple[str, ...]] = ("kind", "failed")
+    """The columns by which rows of the log are counted; the first one is ``kind``. A third one marks stale rows."""
 
     failed: ClassVar[str] = "failed"
     """The condition for failed rows of the log."""
@@ -181,8 +182,12 @@ class Resource(Generic[PlanT]):
         return None
 
     def numbers(self, counts: Mapping[tuple[Any, ...], int]) -> Folded:
-        """The numbers of a batch, from its counted rows."""
-        raise NotImplementedError
+        """The numbers of a batch, from its counted rows. By default those of a join, whose log is a channel."""
+        return Folded(
+            sum(count for name, count in counts.items() if name[0] in RECORDS),
+            sum(count for name, count in counts.items() if name[1]),
+            sum(count for name, count in counts.items() if any(name[2:])),
+        )
 
     def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId]) -> Sequence[Fold]:
         """The folds of rows of successive batches, without the dead letters. They may run at the same time."""

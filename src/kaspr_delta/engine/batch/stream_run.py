@@ -17,8 +17,8 @@ from kaspr_delta.engine.batch.decision import SourceTable
 from kaspr_delta.engine.batch.progress import folded_batches
 from kaspr_delta.engine.batch.recovery import Recovery, cannot_go_on, table_ids
 from kaspr_delta.engine.batch.resource import Resource
-from kaspr_delta.engine.batch.source_errors import TABLE_REPLACED
 from kaspr_delta.engine.rows.planning import runs_here
+from kaspr_delta.storage.gone import TABLE_REPLACED
 from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
 
 

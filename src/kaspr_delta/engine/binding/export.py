@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.decision import Decision, Folded, LoggedBatch, SourceTable
-from kaspr_delta.engine.batch.resource import Resource
+from kaspr_delta.engine.batch.resource import Begun, Resource
 from kaspr_delta.engine.binding.endpoint import endpoint_of
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
@@ -39,9 +39,7 @@ class Export(Resource[TopicPlan]):
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         return {self.plan.name: SourceTable(self._source.table(self.plan.name), by_offset=True)}
 
-    def begin(
-        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
-    ) -> tuple[Decision, Mapping[str, int]]:
+    def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         """An empty decision: the topic is read from the position that the previous checkpoint had reached."""
         positions = self._source.positions(spark, self.reached(state) if state else {})
         return Decision(LocalRows.none(spark), 0, {"done": positions[self.plan.name]}), positions

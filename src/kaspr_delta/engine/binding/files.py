@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.batch.dead_letters import problem
+from kaspr_delta.engine.batch.dead_letters import problem_column
 from kaspr_delta.engine.binding.connectors import need
 from kaspr_delta.engine.binding.file_records import FILE_COLUMNS, RECORD_COLUMNS, FileRecords
 from kaspr_delta.engine.rows.value_functions import is_json
@@ -79,7 +79,7 @@ class Files:
             F.expr(f"CAST(NULL AS {HEADERS})").alias("headers"),
             F.coalesce(at, F.col("modified")).alias("timestamp"),
             partition_of(key, self.partitions),
-            F.when(failed, problem("record cannot be read", detail, F.col("value"))).alias("problem"),
+            F.when(failed, problem_column("record cannot be read", detail, F.col("value"))).alias("problem"),
             F.col("path").alias("source"),
             F.expr("CAST(NULL AS BIGINT)").alias("source_offset"),
             "modified",

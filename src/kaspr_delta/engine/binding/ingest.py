@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kaspr_delta.engine.agent.pipeline import EffectResource
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.decision import Decision, Folded, SourceTable
+from kaspr_delta.engine.batch.resource import Begun
 from kaspr_delta.engine.binding.endpoint import endpoint_of
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.sequence import seq_of_rows
@@ -32,9 +33,7 @@ class Ingest(EffectResource[TopicPlan]):
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         return {self.plan.bound.endpoint.label: SourceTable(None)}
 
-    def begin(
-        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
-    ) -> tuple[Decision, Mapping[str, int]]:
+    def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         return Decision(LocalRows.none(spark), 0), dict.fromkeys(self.sources(spark), 0)
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:

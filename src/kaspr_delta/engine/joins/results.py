@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import narwhals as nw
 from pyspark.sql import SparkSession
 
-from kaspr_delta.engine.rows.expressions import FALSE, exists, first_of, same, text, with_problem
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.rows import FALSE, Rows, exists, first_of, same, text, with_problem
 from kaspr_delta.engine.rows.rows_by_key import collected_with
 from kaspr_delta.engine.streams.selector import DUPLICATE_KEY, DUPLICATES
 from kaspr_delta.plan.definition.joins import JoinType
@@ -59,6 +58,32 @@ def with_duplicates(  # noqa: PLR0913  the columns of a side
         ),
         value=nw.col(value),
         name=name,
+    )
+
+
+def side_of_pairs(rows: Rows, side: str, *, key: nw.Expr | None = None) -> Rows:
+    """One side of pairs, from ``checked_rows``: columns key, {side}, {side}_hash, {side}_timestamp, {side}_problem.
+
+    An unreadable row, which SQL wrote, counts as missing, and has a problem. ``key`` is named in the messages if the
+    dead letters have another one.
+    """
+    readable, problem = nw.col("readable"), f"{side}_problem"
+    row, hint = f"the {side} row", " is not JSON text: repair or delete it"
+    rows = with_problem(
+        rows,
+        ~readable,
+        reason=text("value cannot be read" if key is None else f"{side} value cannot be read"),
+        detail=text(row + hint) if key is None else nw.concat_str(text(f"{row} with the key "), key, text(hint)),
+        value=nw.col("text"),
+        name=problem,
+    )
+    rows = with_duplicates(rows, side, "duplicate_count", "text", key=key, name=problem)
+    return rows.select(
+        "key",
+        nw.when(readable).then(nw.col("value")).alias(side),
+        nw.when(readable).then(nw.col("hash")).alias(f"{side}_hash"),
+        nw.when(readable).then(nw.col("timestamp")).alias(f"{side}_timestamp"),
+        problem,
     )
 
 

@@ -21,15 +21,13 @@ from kaspr_delta.engine.joins.results import (
     identity_of_result,
     in_order,
     logged,
-    with_duplicates,
+    side_of_pairs,
     with_result,
 )
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin
 from kaspr_delta.engine.joins.touched import Touched
-from kaspr_delta.engine.rows.expressions import exists, later, text, with_problem
-from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.planning import side_by_side
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.rows import Rows, exists, later
 from kaspr_delta.engine.rows.rows_by_key import stored_rows
 from kaspr_delta.plan.definition.joins import SameKeyJoinPlan
 from kaspr_delta.storage.layout import PAIR
@@ -56,12 +54,13 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         # Step 3: recompute.
         left, right, emitted = side_by_side(
             [
-                partial(_side, "left", self.left, pinned.left.version, keys),
-                partial(_side, "right", self.right, pinned.right.version, keys),
+                partial(checked_rows, self.left, keys.spark, pinned.left.version, keys),
+                partial(checked_rows, self.right, keys.spark, pinned.right.version, keys),
                 partial(self._emissions, keys),
             ]
         )
-        pairs = changed.join(left, "key").join(right, "key").join(emitted, "key")
+        pairs = changed.join(side_of_pairs(left, "left"), "key").join(side_of_pairs(right, "right"), "key")
+        pairs = pairs.join(emitted, "key")
         # Step 4: difference.
         pairs = pairs.with_columns(problem=nw.coalesce("left_problem", "right_problem"))
         pairs = pairs.with_columns(emitted=emitted_elsewhere()) if emit_all else pairs
@@ -80,27 +79,3 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         hashes = {"left_hash": ("left", self.left.hash), "right_hash": ("right", self.right.hash)}
         rows = stored_rows(self.delta, keys.spark, self.plan.result, keys, hashes)
         return rows.select("key", identity_of_result("").alias("emitted"))
-
-
-def _side(side: str, table: KeyedTable, version: int, keys: Rows) -> Rows:
-    """Live rows of one side: columns key, {side}, {side}_hash, {side}_timestamp, {side}_problem.
-
-    A row that is not JSON counts as missing, and has a problem.
-    """
-    readable, name = nw.col("readable"), f"{side}_problem"
-    rows = with_problem(
-        checked_rows(table, keys.spark, version, keys),
-        ~readable,
-        reason=text("value cannot be read"),
-        detail=text(f"the {side} row is not JSON text: repair or delete it"),
-        value=nw.col("text"),
-        name=name,
-    )
-    rows = with_duplicates(rows, side, "duplicate_count", "text", name=name)
-    return rows.select(
-        "key",
-        nw.when(readable).then(nw.col("value")).alias(side),
-        nw.when(readable).then(nw.col("hash")).alias(f"{side}_hash"),
-        nw.when(readable).then(nw.col("timestamp")).alias(f"{side}_timestamp"),
-        name,
-    )

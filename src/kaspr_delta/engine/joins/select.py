@@ -11,9 +11,8 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.rows.typed_columns import row_of
-from kaspr_delta.engine.streams.selector import Problem, problem
+from kaspr_delta.engine.streams.selector import ARROW_PROBLEM, Problem, problem
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.call import call_with
 from kaspr_delta.functions.column_paths import Path

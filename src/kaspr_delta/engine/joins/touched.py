@@ -13,14 +13,11 @@ import narwhals as nw
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from kaspr_delta.engine.rows.expressions import TRUE, exists, first_of, text, with_problem
 from kaspr_delta.engine.rows.local_rows import rows_within, small_together
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.rows import TRUE, Rows, exists, first_of, text, with_problem
+from kaspr_delta.engine.streams.selector import HOW_TO_WRITE_KEYS, NULL_KEY, why_no_key
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.limits import Limits
-
-NULL_KEY, NOT_CANONICAL = "null key", "key is not canonical JSON text"
-HOW_TO_WRITE_KEYS = 'write keys as canonical JSON text: text in quotes ("P100"), objects sorted'
 
 
 class Touched(NamedTuple):
@@ -60,13 +57,6 @@ class CheckKeys:
             sides, keys = batch.column("side").to_pylist(), batch.column("key").to_pylist()
             reasons = [why_no_key(self.texts[side], key) for side, key in zip(sides, keys, strict=True)]
             yield batch.append_column("reason", pa.array(reasons, pa.string()))
-
-
-def why_no_key(text: TableText, key: str | None) -> str | None:
-    """The reason why a key of a table cannot be joined; None if it can."""
-    if key is None:
-        return NULL_KEY
-    return None if text.is_key(key) else NOT_CANONICAL
 
 
 def _refused(keys: Rows) -> Rows:

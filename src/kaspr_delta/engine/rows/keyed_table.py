@@ -11,9 +11,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows.expressions import exists
 from kaspr_delta.engine.rows.local_rows import LocalRows
-from kaspr_delta.engine.rows.rows import Rows, ValueFunction
+from kaspr_delta.engine.rows.rows import Rows, ValueFunction, exists
 from kaspr_delta.engine.rows.rows_by_key import Keys, among, found_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.typed_columns import (
@@ -34,8 +33,9 @@ from kaspr_delta.engine.rows.value_functions import (
     bytes_of,
     in_lines,
     on_one_line,
+    write_time,
+    write_time_in_spark,
 )
-from kaspr_delta.engine.rows.write_time import write_time, write_time_in_spark
 from kaspr_delta.plan.definition.resources import SerializerName, TablePlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 
 from kaspr_delta.engine.rows.rows import ArrowFunction, How, Rows, ValueFunction
 from kaspr_delta.engine.rows.spark_rows import SparkRows
-from kaspr_delta.storage.arrow_types import arrow_schema, arrow_schema_of
+from kaspr_delta.storage.arrow_types import arrow_schema, arrow_schema_of, collected, frame_of
 from kaspr_delta.storage.limits import Limits, Size
-from kaspr_delta.storage.spark.frames import collected, frame_of
 from kaspr_delta.storage.tables import Frame, Scan
 
 if TYPE_CHECKING:

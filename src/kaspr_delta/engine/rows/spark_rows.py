@@ -12,8 +12,8 @@ import pyarrow as pa
 from kaspr_delta.engine.rows.rows import ArrowFunction, How, Rows, ValueFunction
 from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.spec.ddl import columns_of_json
+from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.limits import Size
-from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Frame, Scan
 
 if TYPE_CHECKING:

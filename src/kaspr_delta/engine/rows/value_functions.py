@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from hashlib import md5
 
 import pyarrow as pa
@@ -90,3 +91,22 @@ ALWAYS = ValueFunction(lambda _: F.expr("true"), lambda values: pa.repeat(pa.sca
 """True."""
 UNCHANGED = ValueFunction(lambda values: values, lambda values: values)
 """The value itself."""
+
+
+def event_time(timestamp: Column) -> Column:
+    """The time of the event that wrote a row, from the row's ``timestamp``; NULL if no event did.
+
+    The time of an event is a whole millisecond. The time of a write without an event is not, so that the two differ.
+    """
+    return F.when(F.unix_micros(timestamp) % 1_000 == 0, timestamp)
+
+
+def write_time_in_spark() -> Column:
+    """The present time, for rows that no event writes."""
+    return F.timestamp_micros(F.unix_millis(F.current_timestamp()) * 1_000 + 1)
+
+
+def write_time() -> datetime:
+    """The same on the driver."""
+    now = datetime.now(timezone.utc)
+    return now.replace(microsecond=now.microsecond // 1_000 * 1_000 + 1)

@@ -1,12 +1,17 @@
-"""Records as functions see them: the event, its message, and the application around it."""
+"""Records as they are read, and as functions see them: the event, its message, and the application around it."""
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from itertools import repeat
 from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.joined_text import JoinedText
@@ -40,6 +45,12 @@ class InputRecord(NamedTuple):
     timestamp: int | None
     partition: int
     offset: int
+
+
+def records_of(rows: pa.RecordBatch | pa.Table) -> Iterator[InputRecord]:
+    """Yield rows one by one, as InputRecord. Headers may be text or left out (see ``for_workers``)."""
+    columns = [_column(rows, name) for name in InputRecord._fields]
+    return map(InputRecord._make, zip(*columns, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +160,25 @@ class ChannelDecoder:
     def shown(self, value: bytes) -> bytes:
         """The value of a record as people see it on the channel."""
         return self.texts.shown(decode("json", value)).encode()
+
+
+def _column(rows: pa.RecordBatch | pa.Table, name: str) -> Iterable[Any]:
+    """A field of all records. Shortcuts: most columns of text and headers have only one value."""
+    if name not in rows.schema.names:
+        return repeat(None, rows.num_rows)
+    column = rows.column(name)
+    if column.null_count == len(column):
+        return repeat(None, len(column))
+    if name == "headers" and pa.types.is_string(column.type):
+        return (None if text is None else list(map(_header, json.loads(text))) for text in column.to_pylist())
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    elif pa.types.is_string(column.type) and len(found := column.unique()) == 1:
+        return repeat(found[0].as_py(), len(column))
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def _header(encoded: dict[str, str | None]) -> dict[str, Any]:
+    value = encoded["value"]
+    return {"key": encoded["key"], "value": None if value is None else base64.b64decode(value)}

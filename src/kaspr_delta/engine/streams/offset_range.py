@@ -2,14 +2,16 @@
 
 Every query of a streaming batch computes all columns of all its rows. So the batch is queried once, for its ranges.
 Then, if all its commits are complete, records are read from their tables by offsets: there Spark reads only the files
-and columns that it needs.
+and columns that it needs. An ordered agent reads them in pieces that fit the driver.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
@@ -19,6 +21,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.sequence import SEQ_BITS, SEQ_MASK, end_of, seq_of
+from kaspr_delta.storage.arrow_types import collected
+from kaspr_delta.storage.limits import Limits
 
 
 class OffsetRange(NamedTuple):
@@ -147,3 +151,64 @@ class Numbering:
         commits = pc.index_in(pc.shift_right(offsets, SEQ_BITS), value_set=pa.array(self.commits, pa.int64()))
         firsts = pa.array(self.firsts, pa.int64()).take(commits)
         return pc.multiply(pc.add(firsts, pc.bit_wise_and(offsets, SEQ_MASK)), self.each)
+
+
+def in_offset_order(records: DataFrame, feed: Feed, limits: Limits) -> Iterator[pa.Table]:
+    """Rows of InputRecord, sorted by offset and then source; one table or more. The feed can read the same rows.
+
+    The next piece is read while one is processed. All rows at once might be far larger than the files that hold them.
+    """
+    few = collected(records.limit(limits.ordered_records + 1))
+    if few.num_rows <= limits.ordered_records:
+        yield _sorted(few)
+        return
+    del few
+    batch = LargeBatch.of(records, feed)
+
+    def read(after: int, upto: int) -> pa.Table:
+        return _sorted(collected(batch.between(after, upto).select(*records.columns)))
+
+    ranges = list(pairwise(_bounds(batch, limits.ordered_piece)))
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(read, *ranges[0])
+        for following in ranges[1:]:
+            piece = coming.result()
+            coming = reader.submit(read, *following)
+            yield piece
+        yield coming.result()
+
+
+def _bounds(batch: LargeBatch, most: int) -> list[int]:
+    """The offsets after which pieces begin, and the last offset of the last piece: between commits if possible.
+
+    ``most`` is the number of bytes of a piece.
+    """
+    sizes: Counter[int] = Counter()
+    for one in batch.ranges:
+        sizes[one.version] += one.size
+    bounds, filled = [end_of(min(sizes) - 1)], 0
+    for version in sorted(sizes):
+        if filled and filled + sizes[version] > most:
+            bounds.append(end_of(version - 1))
+            filled = 0
+        filled += sizes[version]
+        if filled > most:
+            bounds += _inside(batch, version, most)
+    return [*bounds, end_of(max(sizes))]
+
+
+def _inside(batch: LargeBatch, version: int, most: int) -> list[int]:
+    """The last offsets of the pieces of one commit, without the last piece."""
+    records = batch.between(end_of(version - 1), end_of(version))
+    each = collected(records.select("offset", size().alias("size")))
+    # Records of one offset (of several sources) stay in one piece, whatever the order in which Spark returns them.
+    sizes = each.group_by("offset").aggregate([("size", "sum")]).sort_by("offset")
+    upto = pc.cumulative_sum(sizes["size_sum"])
+    numbered = sizes.append_column("piece", pc.divide(upto, most))
+    last = numbered.group_by("piece").aggregate([("offset", "max")])["offset_max"]
+    return sorted(last.to_pylist())[:-1]
+
+
+def _sorted(records: pa.Table) -> pa.Table:
+    # Sorting a chunked table is many times slower.
+    return records.combine_chunks().sort_by([("offset", "ascending"), ("source", "ascending")])

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.batch.topics import known_topics
+from kaspr_delta.engine.batch.topic_commit import known_topics
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import union_of
 from kaspr_delta.engine.rows.sequence import end_of, offset, version_of
@@ -176,16 +176,7 @@ def topic_records(feed: DataFrame, topic: str, reader: str | None = None) -> Dat
     mine = F.lit(False) if reader is None else _has("headers", mark)
     appended = appended.where(~marked | mine)
     headers = F.when(marked, F.filter("headers", lambda header: header["key"] != RETRY_FOR)).otherwise(F.col("headers"))
-    return appended.select(
-        F.lit(topic).alias("source"),
-        "key",
-        "value",
-        headers.alias("headers"),
-        "timestamp",
-        "partition",
-        offset(),
-        F.col("_commit_timestamp").alias("arrived"),
-    )
+    return _input(appended, topic, F.col("key"), F.col("value"), F.col("timestamp"), F.col("partition"), headers)
 
 
 def channel_records(
@@ -203,17 +194,8 @@ def channel_records(
     mine = (*kinds, *(kind_for(kind, reader) for kind in kinds))
     records = as_text(emitted(feed, mine), types)
     pair = F.to_json(F.struct("left", "right"), {"ignoreNullFields": "false"})
-    key = F.encode(F.col("key"), "UTF-8")
-    return records.select(
-        F.lit(channel.channel).alias("source"),
-        key.alias("key"),
-        F.encode(F.when(F.col("kind").startswith("value"), pair), "UTF-8").alias("value"),
-        F.lit(None).cast(HEADERS).alias("headers"),
-        "timestamp",
-        partition_of(key, partitions),
-        offset(),
-        F.col("_commit_timestamp").alias("arrived"),
-    )
+    key, value = F.encode("key", "UTF-8"), F.encode(F.when(F.col("kind").startswith("value"), pair), "UTF-8")
+    return _input(records, channel.channel, key, value, F.col("timestamp"), partition_of(key, partitions))
 
 
 def emitted(feed: DataFrame, kinds: Sequence[str] = RECORDS) -> DataFrame:
@@ -232,13 +214,28 @@ def changelog_records(feed: DataFrame, table: KeyedTable) -> DataFrame:
     key, value = (table.key, table.value) if typed else (F.col("key"), F.col("value"))
     key, value = key.cast("binary"), value.cast("binary")
     order = F.xxhash64(key).bitwiseAND(F.lit((1 << 33) - 1)) * 2 + F.when(deleted, 0).otherwise(1)
-    return changes.withColumn("seq", order).select(
-        F.lit(table.plan.changelog).alias("source"),
+    timestamp = F.when(deleted, F.col("_commit_timestamp")).otherwise(table.timestamp)
+    rows, partition = changes.withColumn("seq", order), partition_of(key, table.plan.partitions)
+    return _input(rows, table.plan.changelog, key, F.when(~deleted, value), timestamp, partition)
+
+
+def _input(  # noqa: PLR0913, PLR0917  the columns of INPUT
+    feed: DataFrame,
+    source: str,
+    key: Column,
+    value: Column,
+    timestamp: Column,
+    partition: Column,
+    headers: Column | None = None,
+) -> DataFrame:
+    """The rows of a change feed as rows of INPUT."""
+    return feed.select(
+        F.lit(source).alias("source"),
         key.alias("key"),
-        F.when(~deleted, value).alias("value"),
-        F.lit(None).cast(HEADERS).alias("headers"),
-        F.when(deleted, F.col("_commit_timestamp")).otherwise(table.timestamp).alias("timestamp"),
-        partition_of(key, table.plan.partitions),
+        value.alias("value"),
+        (F.lit(None).cast(HEADERS) if headers is None else headers).alias("headers"),
+        timestamp.alias("timestamp"),
+        partition.alias("partition"),
         offset(),
         F.col("_commit_timestamp").alias("arrived"),
     )

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import end_of
-from kaspr_delta.engine.streams.event import Decoder, InputRecord, JoinedValue, microseconds
-from kaspr_delta.engine.streams.input_rows import records_of
+from kaspr_delta.engine.streams.event import Decoder, InputRecord, JoinedValue, microseconds, records_of
 from kaspr_delta.engine.streams.selector import Selector, problem
 from kaspr_delta.engine.streams.source import Source
 from kaspr_delta.errors import SerializationError

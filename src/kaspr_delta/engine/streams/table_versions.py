@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
-from kaspr_delta.engine.rows.write_time import event_time
+from kaspr_delta.engine.rows.value_functions import event_time
 from kaspr_delta.engine.streams.source import partition_of
 
 # The ``order`` of a row's version from before the batch: it precedes all changes.

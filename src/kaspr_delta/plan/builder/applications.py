@@ -8,12 +8,11 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.resources import ResourceRef, SerializerName, Serializers
 from kaspr_delta.plan.names import default_channel
 from kaspr_delta.spec.agent import AgentSpec, KasprAgent
 from kaspr_delta.spec.app import AppConfig, AppSpec, KasprApp, OnGap
-from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.spec.diagnostics import Location, Report
 from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.kinds import short_kind
@@ -36,34 +35,34 @@ class Declared(Generic[S_co]):
 
     name: str
     spec: S_co
-    source: LoadedManifest
+    loaded: LoadedManifest
 
     @property
     def location(self) -> Location:
         """Where the manifest begins."""
-        return self.source.location
+        return self.loaded.location
 
     @property
     def ref(self) -> ResourceRef:
         """The resource as people write it on the command line."""
-        return ResourceRef(short_kind(self.source.manifest.kind), self.name)
+        return ResourceRef(short_kind(self.loaded.manifest.kind), self.name)
 
     @property
     def named_at(self) -> Location:
         """Where the name of the resource stands."""
-        return self.source.locate_value("metadata", "name")
+        return self.loaded.positions.value(("metadata", "name"))
 
     def at(self, *field: str | int) -> Location:
         """Where the value of a field of the ``spec`` begins, or of its nearest parent's key."""
-        return self.source.locate_value("spec", *field)
+        return self.loaded.positions.value(("spec", *field))
 
     def key_at(self, *field: str | int) -> Location:
         """Where the key of a field of the ``spec`` stands, or that of its nearest parent."""
-        return self.source.locate("spec", *field)
+        return self.loaded.positions.key(("spec", *field))
 
     def snippet(self, *field: str | int) -> Snippet | None:
         """The function in a field of the ``spec``, ready to be called; None if the field is absent."""
-        return self.source.snippets.get(("spec", *field))
+        return self.loaded.snippets.get(("spec", *field))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,29 +142,29 @@ def applications(
     manifests: Iterable[LoadedManifest], broken: Iterable[tuple[str, str]], report: Report
 ) -> tuple[DeclaredApplication, ...]:
     """The applications, sorted by name: those with a KasprApp, and those that only labels name."""
-    sources = tuple(manifests)
-    declared = [source.manifest.metadata.name for source in sources if isinstance(source.manifest, KasprApp)]
+    everything = tuple(manifests)
+    declared = [loaded.manifest.metadata.name for loaded in everything if isinstance(loaded.manifest, KasprApp)]
     found: dict[str, DeclaredApplication] = {}
-    for source in sources:
-        name = _application_of(source, declared, report)
+    for loaded in everything:
+        name = _application_of(loaded, declared, report)
         if name is not None:
-            _add(source, found.setdefault(name, DeclaredApplication(name)), report)
+            _add(loaded, found.setdefault(name, DeclaredApplication(name)), report)
     existing = {*declared, *(name for kind, name in broken if kind == "KasprApp")}
     for application in found.values():
         if application.name not in existing:
             first = min(application.resources(), key=lambda resource: resource.location)
             hint = suggestion(application.name, existing) or f"add a KasprApp named '{application.name}' to change them"
             message = f"{ABSENT_APP} '{application.name}'; its resources run with default settings"
-            report.warning(first.source.locate_value("metadata", "labels", APP_LABEL), message, hint)
+            report.warning(first.loaded.positions.value(("metadata", "labels", APP_LABEL)), message, hint)
     return tuple(found[name] for name in sorted(found))
 
 
-def _application_of(source: LoadedManifest, declared: list[str], report: Report) -> str | None:
-    manifest = source.manifest
+def _application_of(loaded: LoadedManifest, declared: list[str], report: Report) -> str | None:
+    manifest = loaded.manifest
     if isinstance(manifest, KasprApp):
         return manifest.metadata.name
     if manifest.metadata.application is None:
-        location = source.locate("metadata", "labels", APP_LABEL)
+        location = loaded.positions.key(("metadata", "labels", APP_LABEL))
         message = f"{manifest.kind} '{manifest.metadata.name}' has no label '{APP_LABEL}', so"
         message += " it belongs to no application"
         hint = f"add `labels: {{{APP_LABEL}: {(*declared, 'my-app')[0]}}}` under 'metadata'"
@@ -176,10 +175,10 @@ def _application_of(source: LoadedManifest, declared: list[str], report: Report)
     return manifest.metadata.application
 
 
-def _add(source: LoadedManifest, application: DeclaredApplication, report: Report) -> None:
-    manifest = source.manifest
+def _add(loaded: LoadedManifest, application: DeclaredApplication, report: Report) -> None:
+    manifest = loaded.manifest
     name = manifest.metadata.name
-    declared: Declared[Any] = Declared(name, manifest.spec, source)
+    declared: Declared[Any] = Declared(name, manifest.spec, loaded)
     if isinstance(manifest, KasprApp):
         first = application.app = application.app or declared
     else:

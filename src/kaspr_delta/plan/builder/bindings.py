@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
-from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.builder.topics import NamedTopic
 from kaspr_delta.plan.definition.bindings import BindingPlan, EndpointPlan, FilesPlan, KafkaPlan, LoginPlan, SecretPlan
 from kaspr_delta.plan.names import delta_name, export_table, ingest_table
 from kaspr_delta.spec.app import AppSpec
 from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.bindings import INPUT_ONLY, Direction, KafkaBinding, TopicBinding, absolute_path_problems
+from kaspr_delta.spec.diagnostics import Report
 from kaspr_delta.spec.kubernetes import Authentication, PasswordSecret
 from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.patterns import matching
@@ -89,7 +89,7 @@ def _kafka(app: Declared[AppSpec], at: FieldPath, kafka: KafkaBinding, report: R
     own_tls, own_login = not shared or kafka.tls is not None, not shared or kafka.authentication is not None
     tls = kafka.tls if own_tls else spec.tls
     for problem in absolute_path_problems(tls.ca_file) if tls and tls.ca_file else ():
-        report.problem(app.source, ("spec", *(below if own_tls else ()), "tls"), problem.below("caFile"))
+        report.problem(app.loaded.positions, ("spec", *(below if own_tls else ()), "tls"), problem.below("caFile"))
     given = kafka.authentication if own_login else spec.authentication
     login = None
     if given is not None:

@@ -21,7 +21,6 @@ from kaspr_delta.plan.builder.on_change import rebuilt_on_change
 from kaspr_delta.plan.builder.order import data_flow, definition_cycles, groups, stages
 from kaspr_delta.plan.builder.pipelines import agent_plan, refuse_addresses_twice, task_plan, web_view_plan
 from kaspr_delta.plan.builder.references import References
-from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.builder.sides import Sides
 from kaspr_delta.plan.builder.tables import aggregation_plan, table_plan
 from kaspr_delta.plan.builder.topics import named_topics, topic_plans
@@ -30,7 +29,7 @@ from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.typed_joins import type_problems
 from kaspr_delta.plan.names import application_id, changelog_topic, delta_name
 from kaspr_delta.spec.cron import quartz_problem, timezone_problem
-from kaspr_delta.spec.diagnostics import Finding, has_errors, sorted_findings
+from kaspr_delta.spec.diagnostics import Finding, Report, has_errors, sorted_findings
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.loader import LoadedManifests
 from kaspr_delta.spec.near import suggestion
@@ -184,20 +183,20 @@ def _job_schedule(application: DeclaredApplication, report: Report) -> JobSchedu
     app = application.app
     for resource in application.resources():
         _check_annotations(resource, report, of_app=resource is app)
-    annotations = app.source.manifest.metadata.annotations if app is not None else {}
+    annotations = app.loaded.manifest.metadata.annotations if app is not None else {}
     return JobSchedule(annotations.get(_SCHEDULE), annotations.get(_TIMEZONE))
 
 
 def _check_annotations(resource: Declared[ResourceSpec], report: Report, *, of_app: bool) -> None:
-    annotations = resource.source.manifest.metadata.annotations
+    annotations, positions = resource.loaded.manifest.metadata.annotations, resource.loaded.positions
     for name, value in ((name, value) for name, value in annotations.items() if name.startswith(_ANNOTATION)):
         path = ("metadata", "annotations", name)
         check = _CHECKS.get(name)
         if check is None:
             hint = suggestion(name, _CHECKS, "known here")
-            report.error(resource.source.locate(*path), f"'{name}' is no annotation of kaspr-delta", hint)
+            report.error(positions.key(path), f"'{name}' is no annotation of kaspr-delta", hint)
         elif not of_app:
             message = f"annotation '{name}' has an effect on a KasprApp only"
-            report.error(resource.source.locate(*path), message, "one job runs the whole application: move it there")
+            report.error(positions.key(path), message, "one job runs the whole application: move it there")
         elif problem := check(value):
-            report.error(resource.source.locate_value(*path), f"annotation '{name}': {problem}")
+            report.error(positions.value(path), f"annotation '{name}': {problem}")

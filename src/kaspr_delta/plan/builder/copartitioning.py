@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
-from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.builder.sides import Side
 from kaspr_delta.plan.definition.resources import TopicInput
 from kaspr_delta.plan.names import changelog_topic
-from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.spec.diagnostics import Location, Report
 from kaspr_delta.spec.join import JoinSpec
 
 
@@ -120,4 +119,4 @@ def _reasons(left: _Spread, right: _Spread) -> Iterator[str]:
 
 def _written(declared: Declared[Any], *field: str) -> Location | None:
     """The location of a field, if it was written."""
-    return declared.at(*field) if ("spec", *field) in declared.source.positions.locations else None
+    return declared.at(*field) if ("spec", *field) in declared.loaded.positions.locations else None

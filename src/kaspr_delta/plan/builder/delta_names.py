@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from kaspr_delta.plan import names
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
-from kaspr_delta.plan.builder.report import Report
-from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.spec.diagnostics import Location, Report
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.table import TableSpec
 

@@ -11,18 +11,16 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
-from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.resources import AgentPlan, sends_of
 from kaspr_delta.spec.app import AppConfig, AppSpec
 from kaspr_delta.spec.base import FieldPath
-from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.spec.diagnostics import Location, Report
 from kaspr_delta.spec.fields import description_of, spec_at
 from kaspr_delta.spec.manifest import KINDS
 from kaspr_delta.spec.messages import field_name
 from kaspr_delta.spec.near import nearest
 from kaspr_delta.spec.resource import ResourceSpec
-from kaspr_delta.spec.streams import StreamSide
-from kaspr_delta.spec.topics import WITH_EFFECT
+from kaspr_delta.spec.topics import WITH_EFFECT, StreamSide
 
 # A function that imports one of these modules most likely uses a network.
 _OVER_A_NETWORK = re.compile(
@@ -41,7 +39,7 @@ def has_effect(kind: str, path: FieldPath) -> bool:
     if owner is None:  # a setting of a topic, or an element of a list
         return path[-2:-1] not in {("config",), ("extraTopicConfigs",)} or field in WITH_EFFECT
     described = bool(description_of(KINDS[kind], ("spec", *path)))
-    return described or (field not in owner.field_names() and owner is not AppConfig)
+    return described or (field not in owner.fields_by_name() and owner is not AppConfig)
 
 
 def note_fields_without_effect(application: DeclaredApplication, report: Report) -> None:
@@ -56,7 +54,7 @@ def _without_effect(resource: Declared[ResourceSpec], application: DeclaredAppli
     """The fields that have an effect in other manifests only."""
     spec: Any = resource.spec
     sides: dict[str, StreamSide | None] = {}
-    match resource.source.manifest.kind:
+    match resource.loaded.manifest.kind:
         case "KasprApp" if not any(binding.kafka for binding in spec.topics.values()):
             yield from (("bootstrapServers",), ("tls",), ("authentication",))
         case "KasprTable":
@@ -75,16 +73,16 @@ def _without_effect(resource: Declared[ResourceSpec], application: DeclaredAppli
 def _note_unknown_settings(app: Declared[AppSpec], report: Report) -> None:
     config = app.spec.config
     for setting in config.model_extra or {}:
-        near = nearest(setting, config.field_names())
+        near = nearest(setting, config.fields_by_name())
         if near is not None:
             message = f"'{setting}' in spec.config is no setting of Kaspr"
             report.note(app.key_at("config", setting), message, f"did you mean '{near}'?")
 
 
 def _note(resource: Declared[ResourceSpec], others: Collection[FieldPath], report: Report) -> None:
-    kind = resource.source.manifest.kind
+    kind = resource.loaded.manifest.kind
     listed: dict[FieldPath, str] = {}
-    for path in (path[1:] for path in resource.source.positions.locations if path[:1] == ("spec",) and path[1:]):
+    for path in (path[1:] for path in resource.loaded.positions.locations if path[:1] == ("spec",) and path[1:]):
         inside = any(path[:depth] in listed for depth in range(1, len(path)))
         if not inside and (path in others or not has_effect(kind, path)):
             listed[path] = field_name(path)

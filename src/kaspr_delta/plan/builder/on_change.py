@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
-from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.joins import AggregationPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.spec.diagnostics import Report
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.table import TableSpec
 

@@ -8,13 +8,12 @@ from typing import Any, TypeAlias
 from kaspr_delta.functions.call import unfilled
 from kaspr_delta.plan.builder.applications import Declared, Defaults
 from kaspr_delta.plan.builder.references import References
-from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition import resources as plans
 from kaspr_delta.plan.definition.paths import SYSTEM_PATHS, parts_of, shape_of
 from kaspr_delta.plan.names import log_table, task_table
 from kaspr_delta.spec.agent import AgentSpec
 from kaspr_delta.spec.base import FieldPath
-from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.spec.diagnostics import Location, Report
 from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.patterns import matching

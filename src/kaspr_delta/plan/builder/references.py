@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
-from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.waiting import reason_of_reader
-from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.spec.diagnostics import Location, Report
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.resource import ResourceSpec

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.references import References
-from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.plan.definition.resources import ChannelInput, SerializerName, Serializers, TopicInput, TopicPlan
+from kaspr_delta.spec.diagnostics import Report
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.resource import ResourceSpec
-from kaspr_delta.spec.streams import StreamSide
+from kaspr_delta.spec.topics import StreamSide
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _refuse_unspellable(resource: Declared[ResourceSpec], at: str, read: TopicIn
         ("values", "valueSerializer", read.serializers.value),
     ):
         if serializer not in {"json", "raw"}:
-            own = ("spec", at, field) in resource.source.positions.locations
+            own = ("spec", at, field) in resource.loaded.positions.locations
             origin = "" if own else f", as config.{field} of the application says"
             message = f"topic '{read.topics[0]}' is read with {serializer} {what}{origin}"
             hint = f"add `{field}: json` or `raw` if the topic is so; otherwise let an agent write a topic that is"

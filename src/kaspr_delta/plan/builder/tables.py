@@ -19,9 +19,8 @@ from kaspr_delta.plan.names import (
 from kaspr_delta.spec.aggregation import OPERATIONS, stream_origin_problems, table_origin_problems
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.durations import milliseconds
-from kaspr_delta.spec.streams import Origin
 from kaspr_delta.spec.table import TableSpec, Window
-from kaspr_delta.spec.topics import DEFAULT_RETENTION, deletes, retention
+from kaspr_delta.spec.topics import DEFAULT_RETENTION, Origin, deletes, retention
 
 
 def table_plan(application: DeclaredApplication, table: Declared[TableSpec]) -> TablePlan:
@@ -104,7 +103,7 @@ def _origin(table: Declared[TableSpec], given: Origin, sides: Sides) -> StreamPl
         # Only here is it known whether the join gives a table or a stream.
         rules = table_origin_problems if join.spec.has_result else stream_origin_problems
         for problem in rules(table.spec.model_dump(by_alias=True, exclude_none=True), ("from", "join")):
-            references.report.problem(table.source, ("spec",), problem)
+            references.report.problem(table.loaded.positions, ("spec",), problem)
         if join.spec.has_result:
             return given.join
         given = Origin(channel=channel_of(join))

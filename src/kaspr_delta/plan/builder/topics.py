@@ -12,8 +12,7 @@ from kaspr_delta.plan.definition.resources import TopicPlan
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.resource import ResourceSpec
-from kaspr_delta.spec.streams import StreamSide
-from kaspr_delta.spec.topics import SendTarget, TopicDeclaration, deletes, retention
+from kaspr_delta.spec.topics import SendTarget, StreamSide, TopicDeclaration, deletes, retention
 
 
 class NamedTopic(NamedTuple):

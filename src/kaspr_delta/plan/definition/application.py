@@ -161,7 +161,7 @@ class Plan:
         return next((aggregation for aggregation in self.aggregations if aggregation.name == name), None)
 
     def running(self, ref: ResourceRef) -> TopicPlan | JoinPlan | AggregationPlan | AgentPlan | TaskPlan | None:
-        """The plan of a resource that runs: bound topic, join, made table, agent or task. None for other resources."""
+        """The plan of a resource that runs: a bound topic, join, made table, agent or task; None for others."""
         bound = (topic for topic in self.topics if topic.binding)
         everything = (*bound, *self.joins, *self.aggregations, *self.agents, *self.tasks)
         return next((one for one in everything if one.ref == ref), None)
@@ -175,10 +175,7 @@ class Plan:
 
     def origin_of(self, aggregation: AggregationPlan) -> str:
         """The origin of an aggregation as ``kind/name``: a topic, a table or a join."""
-        origin = aggregation.origin
-        if not isinstance(origin, str):
-            return origin.label
-        return f"table/{origin}" if self.table(origin) is not None else f"join/{origin}"
+        return next(edge.source for edge in self.edges if edge.target == str(aggregation.ref))
 
     def join(self, name: str) -> JoinPlan | None:
         """The join of that name."""

@@ -74,11 +74,6 @@ class StreamPlan:
         """The topic or channel."""
         return self.input.channel if isinstance(self.input, ChannelInput) else self.input.topics[0]
 
-    @property
-    def label(self) -> str:
-        """The label of its source: ``topic/x``, or ``join/x`` for the join that writes the channel."""
-        return f"join/{self.input.join}" if isinstance(self.input, ChannelInput) else f"topic/{self.name}"
-
 
 @dataclass(frozen=True, slots=True)
 class Spelling:

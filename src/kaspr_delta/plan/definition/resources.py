@@ -254,20 +254,29 @@ class OperationPlan:
     tables: tuple[TableParameter, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentPlan(Referred):
-    """An agent: input, pipeline in order of execution (names may repeat), outputs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelinePlan(Referred):
+    """An agent, task or web view: its operations in order of execution (names may repeat), and the tables they use.
+
+    Only an agent has ``outputs``.
+    """
 
     name: str
-    input: TopicInput | ChannelInput
-    take: TakePlan | None
     init: Snippet | None
     pipeline: tuple[OperationPlan, ...]
-    outputs: tuple[SendPlan, ...]
+    outputs: tuple[SendPlan, ...] = ()
     tables: tuple[str, ...]
-    log: str
     description: str
     location: Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPlan(PipelinePlan):
+    """An agent: a pipeline over a topic or channel."""
+
+    input: TopicInput | ChannelInput
+    take: TakePlan | None
+    log: str
 
     ref_kind: ClassVar = "agent"
 
@@ -286,22 +295,14 @@ class SchedulePlan:
     timezone: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPlan(Referred):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPlan(PipelinePlan):
     """A task: a pipeline that runs by schedule or, without one, once at the start. It can send, but has no output."""
 
-    name: str
     schedule: SchedulePlan | None
-    init: Snippet | None
-    pipeline: tuple[OperationPlan, ...]
-    tables: tuple[str, ...]
     log: str
-    description: str
-    location: Location
 
     ref_kind: ClassVar = "task"
-
-    outputs: ClassVar[tuple[SendPlan, ...]] = ()
     take: ClassVar[TakePlan | None] = None
 
 
@@ -325,35 +326,28 @@ class ResponsePlan:
     header: SelectorPlan
 
 
-@dataclass(frozen=True, slots=True)
-class WebViewPlan(Referred):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebViewPlan(PipelinePlan):
     """A web view: the requests that it answers, its pipeline, and how the result becomes a response."""
 
-    name: str
     method: str
     path: str
     response: ResponsePlan
-    init: Snippet | None
-    pipeline: tuple[OperationPlan, ...]
-    tables: tuple[str, ...]
-    description: str
-    location: Location
 
     ref_kind: ClassVar = "webview"
-    outputs: ClassVar[tuple[SendPlan, ...]] = ()
 
 
-def sends_of(plan: AgentPlan | TaskPlan | WebViewPlan) -> tuple[SendPlan, ...]:
+def sends_of(plan: PipelinePlan) -> tuple[SendPlan, ...]:
     """All sends of a pipeline: those of its operations, then those of its output."""
     return (*(step.send for step in plan.pipeline if step.send), *plan.outputs)
 
 
-def names_topics(plan: AgentPlan | TaskPlan | WebViewPlan) -> bool:
+def names_topics(plan: PipelinePlan) -> bool:
     """Whether a function of a pipeline computes the topic of a send."""
     return any(send.name_selector is not None for send in sends_of(plan))
 
 
-def uses_of(pipeline: AgentPlan | TaskPlan, name: str, table: TablePlan | None) -> frozenset[TableUse]:
+def uses_of(pipeline: PipelinePlan, name: str, table: TablePlan | None) -> frozenset[TableUse]:
     """The uses of a table that the pipeline gets by ``name``. ``table`` is its plan; None if it is not declared."""
     if isinstance(pipeline, TaskPlan) or table is None or table.is_foreign:
         return frozenset({"reads"})  # a write is refused

@@ -9,7 +9,7 @@ from typing import Any
 import networkx as nx
 
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TaskPlan, WebViewPlan
+from kaspr_delta.plan.definition.resources import PipelinePlan, ResourceRef
 
 _FOR = "waits for "
 
@@ -86,6 +86,6 @@ def _dependencies(plan: Plan, reasons: Mapping[ResourceRef, str]) -> Iterator[tu
             yield edge.source, edge.target
         if edge.target in lost:
             yield edge.target, edge.source
-    pipelines: tuple[AgentPlan | TaskPlan | WebViewPlan, ...] = (*plan.agents, *plan.tasks, *plan.web_views)
+    pipelines: tuple[PipelinePlan, ...] = (*plan.agents, *plan.tasks, *plan.web_views)
     for one in pipelines:
         yield from ((f"table/{table}", str(one.ref)) for table in one.tables)

@@ -89,7 +89,7 @@ def _task(task: plans.TaskPlan) -> str:
     return _pipeline(task, when)
 
 
-def _pipeline(plan: plans.AgentPlan | plans.TaskPlan | plans.WebViewPlan, beginning: str) -> str:
+def _pipeline(plan: plans.PipelinePlan, beginning: str) -> str:
     steps = (f"{step.name} (send to {_target(step.send)})" if step.send else step.name for step in plan.pipeline)
     outputs = ", ".join(map(_target, plan.outputs))
     tables = f" [tables: {', '.join(plan.tables)}]" if plan.tables else ""

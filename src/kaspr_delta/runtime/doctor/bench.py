@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
+from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.layout import Layout
-from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:

@@ -18,16 +18,16 @@ _INDEX = "__index_level_"
 _EXTENSION = b"ARROW:extension:name"
 
 
-def parquet_table(source: BinaryIO | str, name: str) -> pa.Table:
+def parquet_table(file: BinaryIO | str, name: str) -> pa.Table:
     """The rows of a Parquet file, or of a folder of them. Raises UsageError for a file that is no Parquet file."""
     from pyarrow.parquet import ParquetFile, read_table
 
     # Spark writes INT96, whose years are those of microseconds, not those of nanoseconds as Arrow takes them.
     unit = "us"
     try:
-        if isinstance(source, str):
-            return read_table(source, coerce_int96_timestamp_unit=unit)
-        return ParquetFile(source, coerce_int96_timestamp_unit=unit).read()
+        if isinstance(file, str):
+            return read_table(file, coerce_int96_timestamp_unit=unit)
+        return ParquetFile(file, coerce_int96_timestamp_unit=unit).read()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UsageError(f"{name} cannot be read as Parquet: {error}") from error
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import BinaryIO, Literal, get_args
+from typing import BinaryIO, Literal, TextIO, get_args
 
 import pyarrow as pa
 
-from kaspr_delta.errors import UsageError
+from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.files.arrow_rows import arrow_rows, parquet_table
 from kaspr_delta.serde.files.delimited import delimited_rows
-from kaspr_delta.serde.files.json_rows import json_rows
 from kaspr_delta.serde.files.rows import FileRow
-from kaspr_delta.serde.files.text_stream import text_stream
+from kaspr_delta.serde.files.text_stream import not_utf8, readable, text_stream
+from kaspr_delta.serde.json_text import parse_line
 
 RowFormat = Literal["json", "csv", "tsv", "parquet"]
 """Formats of files of rows; json is JSON lines."""
@@ -55,7 +55,7 @@ def file_rows(
             return
         with text_stream(data, name) as stream:
             if file_format == "json":
-                yield from json_rows(stream, name)
+                yield from _json_rows(stream, name)
             else:
                 yield from delimited_rows(stream, name, "\t" if file_format == "tsv" else delimiter, columns)
     except (OSError, pa.ArrowException) as error:
@@ -80,3 +80,18 @@ def checked_format(given: str) -> RowFormat:
         if given == known:
             return known  # type: ignore[no-any-return]  # get_args has no types
     raise UsageError(f"format {given!r}: expected {', '.join(get_args(RowFormat))}")
+
+
+def _json_rows(stream: TextIO, name: str) -> Iterator[FileRow]:
+    """The rows of a file. An object in which a name stands twice is a problem: readers would choose differently."""
+    for number, ended in enumerate(stream, start=1):
+        place, line = f"{name}:{number}", ended.rstrip("\r\n")
+        if not line.strip():
+            continue
+        if not line.isascii() and (found := not_utf8(line)):
+            yield FileRow(f"{place}:{found[1]}", None, readable(line), found[2])
+            continue
+        try:
+            yield FileRow(place, parse_line(line), line)
+        except SerializationError as error:
+            yield FileRow(place, None, line, str(error))

@@ -10,8 +10,8 @@ from decimal import Decimal
 from typing import Any
 
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.serde.files.json_rows import parse_line
 from kaspr_delta.serde.files.rows import FileRow
+from kaspr_delta.serde.json_text import parse_line
 from kaspr_delta.serde.long_fraction import fraction_of
 from kaspr_delta.serde.typed_values import misfit, read, shown, written
 from kaspr_delta.spec.ddl import Column, Type

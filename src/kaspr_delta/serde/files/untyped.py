@@ -142,15 +142,15 @@ class UntypedCells:
         """A row with JSON values as cells. Raises SerializationError, with the column, for a cell that has none."""
         values = {}
         for name, cell in row.cells.items():
-            if name.endswith(JSON_COLUMN) and name.removesuffix(JSON_COLUMN) in row.cells:
-                raise SerializationError(f"column {name}: there is a column {name.removesuffix(JSON_COLUMN)} too")
+            in_json, in_base64 = name.removesuffix(JSON_COLUMN), name.removesuffix(BASE64_COLUMN)
+            if in_json != name and in_json in row.cells:
+                raise SerializationError(f"column {name}: there is a column {in_json} too")
             try:
-                if name.endswith(JSON_COLUMN):
+                if in_json != name:
                     if cell is not None:
-                        values[name.removesuffix(JSON_COLUMN)] = parse(cell)
-                elif name.removesuffix(BASE64_COLUMN) in self.raw - {name} and row.text is not None:
-                    content = None if cell is None else base64.b64decode(cell, validate=True)
-                    values[name.removesuffix(BASE64_COLUMN)] = content
+                        values[in_json] = parse(cell)
+                elif in_base64 in self.raw - {name} and row.text is not None:
+                    values[in_base64] = None if cell is None else base64.b64decode(cell, validate=True)
                 else:
                     values[name] = cell if cell is None else self._value(name, cell, row)
             except (SerializationError, ValueError) as error:

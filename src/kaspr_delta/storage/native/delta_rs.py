@@ -20,7 +20,6 @@ from kaspr_delta.spec.ddl import Column, columns_of_json
 from kaspr_delta.storage.arrow_types import aligned, arrow_schema, without_views
 from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE, Layout
 from kaspr_delta.storage.namespace import LocalNamespace
-from kaspr_delta.storage.native.int96_timestamps import misread
 from kaspr_delta.storage.native.log_files import (
     actions_of,
     commit_file,
@@ -28,6 +27,7 @@ from kaspr_delta.storage.native.log_files import (
     rows_changed_after,
     versions_in,
 )
+from kaspr_delta.storage.native.supports import misread
 from kaspr_delta.storage.tables import Transaction
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class DeltaRs:
     def followable(self, table: str, first: int, last: int) -> bool:
         """Whether delta-rs reads all changes of these commits from the change feed.
 
-        delta-rs leaves out rows that only a deletion vector removed, and misreads some times (``int96_timestamps``).
+        delta-rs leaves out rows that only a deletion vector removed, and misreads some times (see ``supports``).
         It refuses the feed of a table with column mapping. False also where a commit is gone.
         """
         folder = self.folder(table)
@@ -257,7 +257,7 @@ def selected(sql: str, **tables: Any) -> pa.RecordBatchReader:
 
 def _reader(sql: str, **tables: Any) -> Any:
     query = _deltalake().QueryBuilder()
-    query.execute("SET datafusion.execution.parquet.coerce_int96 = 'us'")  # otherwise as int96_timestamps says
+    query.execute("SET datafusion.execution.parquet.coerce_int96 = 'us'")  # otherwise as `supports` says
     try:
         for name, opened in tables.items():
             query = query.register(name, opened)

@@ -50,6 +50,8 @@ def commit_of(location: Path, version: int) -> CommitInfo | None:
         datetime.fromtimestamp(at, timezone.utc),
         operation=str(about.get("operation", "")),
         rows=rows_of_commit(actions),
+        bytes_added=_bytes_of(actions, "add", "cdc"),
+        bytes_removed=_bytes_of(actions, "remove"),
         metrics=about.get("operationMetrics") or {},
         note=about.get("userMetadata"),
         change_files=sum("cdc" in action for action in actions),
@@ -88,6 +90,10 @@ def rows_of_commit(actions: Sequence[Mapping[str, Any]]) -> int:
         return sum(counted)
     added = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
     return sum(int(json.loads(file.get("stats") or "{}").get("numRecords", 0)) for file in added)
+
+
+def _bytes_of(actions: Iterable[Mapping[str, Any]], *kinds: str) -> int:
+    return sum(int(action[kind].get("size") or 0) for action in actions for kind in kinds if kind in action)
 
 
 def _about(actions: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:

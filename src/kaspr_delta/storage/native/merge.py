@@ -9,7 +9,7 @@ import pyarrow.types as pt
 
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.native.delta_rs import merger
-from kaspr_delta.storage.native.int96_timestamps import may_be_misread
+from kaspr_delta.storage.native.supports import may_be_misread
 from kaspr_delta.storage.tables import Merged, Upsert
 
 if TYPE_CHECKING:

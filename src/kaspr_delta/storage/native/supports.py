@@ -2,13 +2,20 @@
 
 delta-rs 1.6 was tried on a table with each feature of Delta's protocol. Features that it refuses are not listed here,
 nor are those whose answers were not compared with Spark's.
+
+In change feeds, and in rows that it copies, delta-rs misreads some times. Spark writes times as INT96 unless a setting
+says otherwise (``runtime.session``). delta-rs counts those in 64 bits of nanoseconds, which hold the years 1678 to
+2261: 9999-12-31 comes out as a day of 1816. In queries it can count microseconds instead, but not in change feeds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -50,6 +57,9 @@ _OF_WRITER = {
     7: frozenset[str](),
 }
 
+_YEAR = re.compile(r'"[+-]?(\d{4,})-\d\d-\d\dT')
+_YEARS = range(1678, 2262)
+
 
 def supports(operation: Operation, opened: DeltaTable) -> bool:
     """Whether delta-rs can do an operation on a table, with the answer that Spark gives."""
@@ -83,3 +93,32 @@ def _features(by_version: Mapping[int, frozenset[str]], version: int, named: Any
 def _is_computed(field: Field) -> bool:
     """Whether a column has an expression, a default or an invariant."""
     return any(name.startswith("delta.") for name in field.metadata)
+
+
+def misread(location: Path, actions: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether the feed of a commit has such times, by the statistics of the files that it added."""
+    added = (action["add"] for action in actions if "add" in action)
+    return any(_has_far(file.get("stats") or "") and _has_int96(location / unquote(file["path"])) for file in added)
+
+
+def may_be_misread(location: Path, files: pa.Table, columns: Collection[str]) -> bool:
+    """Whether columns of files (``get_add_actions``) may have such times."""
+    suspects = [file for file in files.to_pylist() if any(_may_be_far(file, column) for column in columns)]
+    return any(_has_int96(location / unquote(file["path"])) for file in suspects)
+
+
+def _may_be_far(file: Mapping[str, Any], column: str) -> bool:
+    bounds = [file.get(f"{bound}.{column}") for bound in ("min", "max")]
+    return any(bound is None or bound.year not in _YEARS for bound in bounds)
+
+
+def _has_far(stats: str) -> bool:
+    return any(int(year) not in _YEARS for year in _YEAR.findall(stats))
+
+
+def _has_int96(file: Path) -> bool:
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(file) as opened:
+        columns = opened.metadata.schema
+        return any(columns.column(number).physical_type == "INT96" for number in range(len(columns)))

@@ -11,12 +11,11 @@ import pyarrow as pa
 from kaspr_delta.spec.ddl import Column
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.namespace import LocalNamespace
-from kaspr_delta.storage.native.attempts import Attempts
+from kaspr_delta.storage.native.attempts import Attempts, NativeScan
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
 from kaspr_delta.storage.native.log_files import commit_of, newest_in, versions_in
 from kaspr_delta.storage.native.look_up import look_up
 from kaspr_delta.storage.native.merge import merge
-from kaspr_delta.storage.native.scan import NativeScan
 from kaspr_delta.storage.native.sql_text import with_values
 from kaspr_delta.storage.spark.sql_text import creation, literal
 from kaspr_delta.storage.tables import (

@@ -44,8 +44,8 @@ def missing_privileges(spark: SparkSession, namespace: Namespace, grant: Grant, 
     """
     if not namespace.on_databricks:
         raise UsageError("only a catalog has grants: leave --grant out in a folder")
-    held = _privileges(spark, schema or namespace.schema, grant.principal)
-    return [privilege for privilege in grant.privileges if privilege not in held]
+    granted = _privileges(spark, schema or namespace.schema, grant.principal)
+    return [privilege for privilege in grant.privileges if privilege not in granted]
 
 
 def may_grant(spark: SparkSession, namespace: Namespace) -> bool:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kaspr_delta.storage.arrow_types import frame_of
 from kaspr_delta.storage.limits import Limits
-from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.storage.spark.sql_text import literal
 
 if TYPE_CHECKING:

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, columns_of
-from kaspr_delta.storage.layout import SYSTEM, TOPIC, Layout
+from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.page_reads import UnreadableError
-from kaspr_delta.storage.spark.sql_text import creation, literal, struct_of, value_literal
-from kaspr_delta.storage.system_tables import SystemTables
-from kaspr_delta.storage.tables import Value
-from kaspr_delta.storage.warehouse.json_rows import json_of, row_of
+from kaspr_delta.storage.spark.sql_text import creation, literal, value_literal
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
     from databricks.sdk.service.sql import StatementResponse
-
-MOST_ROWS = 10_000
-"""The limit of statements that return few rows and have no other limit."""
 
 _MISSING = "TABLE_OR_VIEW_NOT_FOUND"
 # The most seconds of a statement after its first 30, the start of a stopped warehouse included.
@@ -150,40 +143,6 @@ class SqlWarehouse:
         """The table's newest version; None where there is no table."""
         newest = self.rows_if_there(f"DESCRIBE HISTORY {self.identifier(table)} LIMIT 1")
         return int(newest[0][0] or 0) if newest else None
-
-
-@dataclass(frozen=True)
-class WarehouseSystemTables(SystemTables):
-    """Implements SystemTables through a SQL warehouse. Tables must exist to be written."""
-
-    warehouse: SqlWarehouse
-
-    most_rows: ClassVar[int | None] = MOST_ROWS
-
-    @staticmethod
-    def value(value: Value) -> str:
-        return value_literal(value)
-
-    def rows(self, table: str, clauses: str = "") -> list[dict[str, Any]]:
-        columns = {column.name: column.type for column in columns_of(SYSTEM.get(table, TOPIC).columns)}
-        statement = f"SELECT {json_of(struct_of(columns))} FROM {self.warehouse.identifier(table)} {clauses}"
-        return [row_of(columns, text or "") for (text,) in self.warehouse.rows_if_there(statement)]
-
-    def query(self, table: str, sql: str) -> list[dict[str, Any]]:
-        found = self.warehouse.named_rows(sql.replace("FROM t", f"FROM {self.warehouse.identifier(table)}"))
-        return [dict(row) for row in found]
-
-    def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        self.warehouse.insert(table, SYSTEM[table].columns, rows, overwrite=True)
-
-    def append(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        self.warehouse.insert(table, SYSTEM[table].columns, rows)
-
-    def version(self, table: str) -> int | None:
-        return self.warehouse.version(table)
-
-    def alone(self, table: str) -> contextlib.AbstractContextManager[object]:
-        return self.warehouse.namespace.table_group_lock(table)
 
 
 def binary(data: bytes | None) -> str:

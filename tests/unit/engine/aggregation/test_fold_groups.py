@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.aggregation.fold_groups import Change, Folded, FoldGroups
+from kaspr_delta.engine.aggregation.fold_groups import AggregatedRow, Change, FoldGroups
 from kaspr_delta.engine.streams.event import EPOCH
 from kaspr_delta.plan.definition.joins import AggregationPlan, StreamPlan
 from kaspr_delta.plan.definition.resources import Serializers, TopicInput
@@ -77,13 +77,13 @@ def batch(changes: Sequence[Change]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([one._asdict() for one in changes], COLUMNS)
 
 
-def fold(folding: FoldGroups, *changes: Change, size: int | None = None) -> list[Folded]:
+def fold(folding: FoldGroups, *changes: Change, size: int | None = None) -> list[AggregatedRow]:
     cut = size or len(changes)
     batches = [batch(changes[start : start + cut]) for start in range(0, len(changes), cut)] if changes else []
-    return [Folded(**folded) for made in folding(batches) for folded in made.to_pylist()]
+    return [AggregatedRow(**folded) for made in folding(batches) for folded in made.to_pylist()]
 
 
-def of(kind: str, folded: Iterable[Folded]) -> list[Folded]:
+def of(kind: str, folded: Iterable[AggregatedRow]) -> list[AggregatedRow]:
     return [one for one in folded if one.kind == kind]
 
 
@@ -91,7 +91,7 @@ def written(folding: FoldGroups, *changes: Change, size: int | None = None) -> d
     return {one.key: one.value for one in of("write", fold(folding, *changes, size=size))}
 
 
-def reason(folded: Iterable[Folded]) -> str | None:
+def reason(folded: Iterable[AggregatedRow]) -> str | None:
     (failed,) = of("failed", folded)
     assert failed.problem is not None
     return failed.problem["reason"]
@@ -103,7 +103,7 @@ def names(columns: str) -> list[str]:
 
 def test_the_columns_of_the_fold_are_declared_and_columns_of_the_log() -> None:
     (made,) = groups("count")([batch([add()])])
-    assert made.schema.names == names(AGGREGATED) == list(Folded._fields)
+    assert made.schema.names == names(AGGREGATED) == list(AggregatedRow._fields)
     assert set(names(AGGREGATED)) <= set(names(AGGREGATION.columns))
 
 
@@ -115,18 +115,18 @@ FICKLE = {"adder": "def f(one, other): return None if one == other else other"}
     ("kind", "functions", "changes", "total"),
     [
         ("count", {}, [add(), add(None), add("1")], "3"),
-        ("count", {}, [change("held", "41"), add()], "42"),
-        ("count", {}, [change("held", "1"), row("subtract", "{}")], "0"),
-        ("toTable", {}, [change("held", "1"), add("3"), add("2")], "2"),
-        ("toTable", {}, [change("held", "1"), add("3"), add(None)], None),
+        ("count", {}, [change("before", "41"), add()], "42"),
+        ("count", {}, [change("before", "1"), row("subtract", "{}")], "0"),
+        ("toTable", {}, [change("before", "1"), add("3"), add("2")], "2"),
+        ("toTable", {}, [change("before", "1"), add("3"), add(None)], None),
         ("reduce", MOST, [add("3"), add("5"), add("4")], "5"),
-        ("reduce", MOST, [change("held", "9"), add("4")], "9"),
+        ("reduce", MOST, [change("before", "9"), add("4")], "9"),
         # A group whose adder returned None begins anew.
         ("reduce", FICKLE, [add("1"), add("1")], None),
         ("reduce", FICKLE, [add("1"), add("1"), add("7")], "7"),
         ("aggregate", SUM, [add('{"n":3}'), add('{"n":4}')], "7"),
         # Over rows their old values are subtracted.
-        ("aggregate", SUM, [change("held", "7"), row("subtract", '{"n":3}', last=False), row("add", '{"n":5}')], "9"),
+        ("aggregate", SUM, [change("before", "7"), row("subtract", '{"n":3}', last=False), row("add", '{"n":5}')], "9"),
     ],
 )
 def test_a_group_has_the_total_of_its_kind(
@@ -137,21 +137,21 @@ def test_a_group_has_the_total_of_its_kind(
 
 def test_bytes_are_folded_as_bytes() -> None:
     joined = groups("reduce", serializers=Serializers("json", "raw"), adder="def f(one, other): return one + other")
-    assert written(joined, change("held", "YQ=="), add("Yg==")) == {'"g"': "YWI="}
+    assert written(joined, change("before", "YQ=="), add("Yg==")) == {'"g"': "YWI="}
 
 
 class TestGroups:
     @pytest.mark.parametrize("size", [1, 2, 3, 100])
     def test_a_group_may_span_several_batches(self, size: int) -> None:
-        changes = [change("held", "1", grp="a"), add(grp="a"), add(grp="a"), add(grp="b"), add(grp="c"), add(grp="c")]
+        changes = [change("before", "1", grp="a"), add(grp="a"), add(grp="a"), add(grp="b"), add(grp="c"), add(grp="c")]
         assert written(groups("count"), *changes, size=size) == {"a": "3", "b": "1", "c": "2"}
 
     def test_a_group_without_changes_is_not_written(self) -> None:
-        assert fold(groups("count")) == fold(groups("count"), change("held", "1")) == []
+        assert fold(groups("count")) == fold(groups("count"), change("before", "1")) == []
 
     def test_each_window_is_a_group_of_its_own(self) -> None:
         earlier, later = add(window_start=0), add(window_start=60_000)
-        changes = change("held", "5", window_start=0), earlier, later, later
+        changes = change("before", "5", window_start=0), earlier, later, later
         made = of("write", fold(groups("count"), *changes))
         assert [(one.key, one.window_start, one.value) for one in made] == [
             ('"g"', at(0), "6"),
@@ -166,9 +166,9 @@ class TestGroups:
 @pytest.mark.parametrize(
     ("folding", "changes", "time"),
     [
-        (groups("count"), [change("held", "1", timestamp=5), add(timestamp=9), add(timestamp=7)], 9),
-        (groups("count"), [change("held", "1", timestamp=10), add(timestamp=9)], 10),
-        (groups("toTable"), [change("held", "1", timestamp=10), add("2", timestamp=3)], 3),  # that of the last record
+        (groups("count"), [change("before", "1", timestamp=5), add(timestamp=9), add(timestamp=7)], 9),
+        (groups("count"), [change("before", "1", timestamp=10), add(timestamp=9)], 10),
+        (groups("toTable"), [change("before", "1", timestamp=10), add("2", timestamp=3)], 3),  # that of the last record
         (groups("count"), [add(timestamp=-5, window_start=-60_000)], -5),  # before 1970
         (groups("aggregate", **SUM), [add('{"n":3}', timestamp=5), add("{}", timestamp=9)], 5),  # the second one fails
     ],
@@ -197,7 +197,7 @@ class TestFailures:
         assert "IndexError" in (failed.problem["detail"] or "")
 
     def test_a_held_total_that_is_not_json_is_a_failure_and_not_overwritten(self) -> None:
-        changes = change("held", "no JSON", grp="a"), add('{"n":3}', grp="a"), add('{"n":3}', grp="b")
+        changes = change("before", "no JSON", grp="a"), add('{"n":3}', grp="a"), add('{"n":3}', grp="b")
         made = fold(groups("aggregate", **SUM), *changes)
         assert reason(made) == "value cannot be used"
         assert {one.key: one.value for one in of("write", made)} == {"b": "3"}
@@ -218,7 +218,7 @@ class TestFailures:
     def test_a_group_with_only_failed_values_is_not_written(
         self, kind: Operation, functions: dict[str, Any], why: str
     ) -> None:
-        held = [] if "1 / 0" in functions.get("initializer", "") else [change("held", "7")]
+        held = [] if "1 / 0" in functions.get("initializer", "") else [change("before", "7")]
         made = fold(groups(kind, timeout=0.1, **functions), *held, add("{}"))
         assert reason(made) == why
         assert of("write", made) == []
@@ -236,7 +236,7 @@ class TestTotals:
     def test_a_total_is_the_same_over_one_batch_and_over_several(self) -> None:
         assert written(self.BY_NUMBER, add("1")) == {'"g"': '{"1":1}'}
         together = written(self.BY_NUMBER, add("1"), add("1"))
-        assert written(self.BY_NUMBER, change("held", '{"1":1}'), add("1")) == together
+        assert written(self.BY_NUMBER, change("before", '{"1":1}'), add("1")) == together
 
     def test_a_total_is_independent_of_objects_that_the_function_keeps(self) -> None:
         keeping = (
@@ -251,11 +251,11 @@ class TestTotals:
     [
         ([add('{"n":1}')], []),  # a record of a stream
         ([row("add", '{"n":1}')], [('{"n":1}', True)]),
-        ([change("held", "1"), row("subtract", '{"n":1}', last=False), row("add", '{"n":2}')], [('{"n":2}', True)]),
-        ([change("held", "1"), row("subtract", '{"n":1}')], [('{"n":1}', False)]),  # a deleted row
+        ([change("before", "1"), row("subtract", '{"n":1}', last=False), row("add", '{"n":2}')], [('{"n":2}', True)]),
+        ([change("before", "1"), row("subtract", '{"n":1}')], [('{"n":1}', False)]),  # a deleted row
         # A row that could not be added contributes nothing; one that could not be subtracted still contributes.
-        ([change("held", "1"), row("subtract", '{"n":1}', last=False), row("add", "{}")], [("{}", False)]),
-        ([change("held", "1"), row("subtract", "{}")], []),
+        ([change("before", "1"), row("subtract", '{"n":1}', last=False), row("add", "{}")], [("{}", False)]),
+        ([change("before", "1"), row("subtract", "{}")], []),
     ],
 )
 def test_a_row_contributes_what_was_added_and_not_subtracted(
@@ -289,6 +289,6 @@ TO_NONE = SUM | {"subtractor": "def take(total, value): return None"}
 def test_over_a_table_a_row_is_written_if_its_value_changes_and_a_newer_time_is_stored(
     folding: FoldGroups, changes: list[Change], expected: list[tuple[Any, ...]]
 ) -> None:
-    made = [one for one in fold(folding, change("held", "2", timestamp=5), *changes) if one.kind != "contribution"]
+    made = [one for one in fold(folding, change("before", "2", timestamp=5), *changes) if one.kind != "contribution"]
     assert [(one.kind, one.value, one.timestamp, one.live) for one in made] == expected
     assert {one.key for one in made} <= {'"g"'}

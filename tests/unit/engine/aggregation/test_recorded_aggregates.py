@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kaspr_delta.engine.aggregation.fold_groups import Change, Folded, FoldGroups
+from kaspr_delta.engine.aggregation.fold_groups import AggregatedRow, Change, FoldGroups
 from kaspr_delta.engine.streams.event import EPOCH
 from tests.oracle.case import Case, Emission, Event, load, text
 from tests.oracle.compare import Outcome, difference_per_event, final_difference
@@ -36,10 +36,10 @@ def folding(case: Case) -> FoldGroups:
     )
 
 
-def run(case: Case, held: dict[str, Folded], events: Sequence[Event]) -> list[Emission]:
+def run(case: Case, held: dict[str, AggregatedRow], events: Sequence[Event]) -> list[Emission]:
     """The rows whose value a batch changes; ``held`` is the table, which is updated."""
     changes = [
-        Change(of.key or "", None, "held", of.value, of.timestamp, None, None, None, None) for of in held.values()
+        Change(of.key or "", None, "before", of.value, of.timestamp, None, None, None, None) for of in held.values()
     ]
     changes += [
         Change(text(event.key), None, "add", text(event.value), at(event.ts), None, None, None, last=False)
@@ -57,18 +57,18 @@ def run(case: Case, held: dict[str, Folded], events: Sequence[Event]) -> list[Em
     return emitted
 
 
-def shown(case: Case, row: Folded) -> str:
+def shown(case: Case, row: AggregatedRow) -> str:
     """The value of a row in the format of the recording."""
     value = json.loads(row.value or "null")
     return text(value if case.type == "reduce-max" else {case.type: value})
 
 
-def milliseconds(row: Folded) -> int:
+def milliseconds(row: AggregatedRow) -> int:
     return ((row.timestamp or EPOCH) - EPOCH) // timedelta(milliseconds=1)
 
 
 def outcome(case: Case, batches: Sequence[Sequence[Event]]) -> Outcome:
-    held: dict[str, Folded] = {}
+    held: dict[str, AggregatedRow] = {}
     emitted = [run(case, held, events) for events in batches]
     return Outcome(emitted, {key: shown(case, row) for key, row in held.items()})
 

@@ -8,9 +8,9 @@ import narwhals as nw
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.joins.results import emitted_elsewhere, logged, with_result
 from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.engine.streams.selector import ARROW_PROBLEM
 from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.storage.arrow_types import arrow_schema
 from tests.slices import listed, local_rows

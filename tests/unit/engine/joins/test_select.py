@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.joins.select import SELECTED, SelectRow
+from kaspr_delta.engine.streams.selector import ARROW_PROBLEM
 from kaspr_delta.spec.ddl import Type, columns_of
 from tests.unit.engine.agent.agents import code, table_plan
 

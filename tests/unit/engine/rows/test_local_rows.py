@@ -6,8 +6,8 @@ import narwhals as nw
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.rows.expressions import exists, first_of, later, same, text, with_problem
 from kaspr_delta.engine.rows.local_rows import LocalRows, are_few, union_all
+from kaspr_delta.engine.rows.rows import exists, first_of, later, same, text, with_problem
 from kaspr_delta.storage.limits import Limits
 from tests.slices import NO_SPARK, as_slice_of_larger_table, listed
 

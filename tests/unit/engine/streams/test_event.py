@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import base64
 import json
 import pickle
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.streams.event import ChannelDecoder, JoinedValue, TopicDecoder
+from kaspr_delta.engine.streams.event import ChannelDecoder, InputRecord, JoinedValue, TopicDecoder, records_of
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.joined_text import JoinedText
@@ -51,3 +53,16 @@ def test_undecodable_records_are_refused() -> None:
         TopicDecoder(JSON)(record(b"{"))
     with pytest.raises(SerializationError):
         ChannelDecoder(TEXTS)(record(pair("{", None)))
+
+
+def rows(records: list[InputRecord], headers: list[str | None]) -> pa.Table:
+    columns = {name: [getattr(one, name) for one in records] for name in InputRecord._fields}
+    return pa.table({**columns, "headers": pa.array(headers, pa.string())})
+
+
+def test_headers_are_read_from_text() -> None:
+    encoded = [{"key": "id", "value": base64.b64encode(b"\xff").decode()}, {"key": "none", "value": None}]
+    records = [record(1, key="a"), record(2, key="b")]
+    with_headers, without = records_of(rows(records, [json.dumps(encoded), None]))
+    assert with_headers.headers == [{"key": "id", "value": b"\xff"}, {"key": "none", "value": None}]
+    assert without == records[1]

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.engine.streams.effect import Effect, for_spark, to_arrow
+from kaspr_delta.engine.agent.stateless import for_spark
+from kaspr_delta.engine.streams.effect import Effect, to_arrow
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.plan.definition.resources import SendPlan
 from tests.unit.engine.agent.agents import (

@@ -75,9 +75,10 @@ def test_a_join_as_origin_is_its_result_table_or_its_channel(origin: str, read: 
 
 
 def test_the_channel_of_a_join_of_tables_is_a_stream() -> None:
-    (found,) = plan(ORDERS, ROWS, made("from: {channel: rows-channel}\ntoTable: {}")).aggregations
+    built = plan(ORDERS, ROWS, made("from: {channel: rows-channel}\ntoTable: {}"))
+    (found,) = built.aggregations
     assert isinstance(found.origin, StreamPlan)
-    assert found.origin.label == "join/rows"
+    assert built.origin_of(found) == "join/rows"
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ import pytest
 
 from kaspr_delta.plan.builder.applications import applications
 from kaspr_delta.plan.builder.delta_names import Claim, claims, refuse_clashes
-from kaspr_delta.plan.builder.report import Report
-from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.spec.diagnostics import Location, Report
 from kaspr_delta.spec.loader import load_text
 from tests.unit.plan.shop import CODE, manifest
 

@@ -16,8 +16,8 @@ from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import SYSTEM, TOPIC, TOPICS, Layout
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
 from kaspr_delta.storage.native.log_files import commit_file
+from kaspr_delta.storage.native.reads import NativeSystemTables
 from kaspr_delta.storage.native.sql_text import literal
-from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.tables import Transaction
 
 

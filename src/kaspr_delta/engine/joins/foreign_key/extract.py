@@ -1,17 +1,25 @@
-"""The author's extractor, run over left rows."""
+"""The foreign keys of left rows: by the author's extractor, or computed by Spark if they are made of columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from operator import and_
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
-from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
-from kaspr_delta.engine.streams.selector import Problem, Selector, problem
+from kaspr_delta.engine.batch.dead_letters import problem_column
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.typed_columns import key_text
+from kaspr_delta.engine.streams.selector import ARROW_PROBLEM, Problem, Selector, problem
 from kaspr_delta.errors import SerializationError
+from kaspr_delta.functions.column_paths import Path, Picked, Text
 from kaspr_delta.serde.json_text import value_text
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_values import from_columns, written
@@ -89,3 +97,60 @@ class ExtractForeignKeys:
 def _indices_of(those: pa.BooleanArray) -> pa.Array:
     """For each selected row its index among the selected rows; NULL for other rows."""
     return pc.if_else(those, pc.subtract(pc.cumulative_sum(those.cast(pa.int64())), 1), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeyColumns:
+    """Adds the same columns as ``ExtractForeignKeys``, in Spark. ``types``: the types of the parts of the key."""
+
+    picked: Picked
+    types: Sequence[Type]
+    left: KeyedTable
+    extractor: Selector
+
+    def added_to(self, context: DataFrame) -> DataFrame:
+        """Return left keys (columns as in ``left_context``) with ``fk`` and ``problem``."""
+        columns = [_text(part) if isinstance(part, Text) else _column(part) for part in self.picked.parts]
+        row, there = self.left.text_form.column(F.col("left")), F.col("left").isNotNull()
+        failed = [
+            F.when(there & nulls, problem_column(failure["reason"] or "", F.lit(failure["detail"]), row))
+            for nulls, failure in self._failures()
+        ]
+        none = F.lit(None).cast(PROBLEM)
+        return context.withColumns({"fk": key_text(columns, self.types), "problem": F.coalesce(*failed, none)})
+
+    def _failures(self) -> Iterator[tuple[Column, Mapping[str, str | None]]]:
+        """Each combination of nulls with which the function fails, as a condition, and its failure.
+
+        Only columns that must be text are combined. The function itself is called, to learn how it fails.
+        """
+        for nulls in product([True, False], repeat=len(self.picked.strict)):
+            if any(nulls):
+                given = dict(zip(self.picked.strict, nulls, strict=True))
+                _, failure = self.extractor(self._row(given), None, None)
+                if failure is not None:
+                    nulls_are = [_column(path).isNull() == F.lit(null) for path, null in given.items()]
+                    yield reduce(and_, nulls_are), failure
+
+    def _row(self, nulls: Mapping[Path, bool]) -> dict[str, Any]:
+        """A row with an empty text in those of these columns that are not null, and with null in all others."""
+        names = [column.name for column in self.left.plan.row_type.fields] if self.left.plan.row_type else []
+        return {name: "" if nulls.get((name,)) is False else None for name in names}
+
+
+def _column(path: Path) -> Column:
+    return reduce(lambda column, name: column[name], path, F.col("left"))
+
+
+def _text(text: Text) -> Column:
+    """NULL if a column that must be text is NULL. NULL in any other column is the text ``None``, as in Python."""
+    pieces = [
+        F.lit(piece)
+        if isinstance(piece, str)
+        else _column(piece.path)
+        if piece.strict
+        else F.coalesce(_column(piece.path).cast("string"), F.lit("None"))
+        for piece in text.pieces
+    ]
+    # A missing row has no key.
+    return F.when(F.col("left").isNotNull(), F.concat(*pieces))

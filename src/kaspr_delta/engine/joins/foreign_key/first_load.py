@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows.expressions import FALSE, text
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.rows import FALSE, text
+from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.limits import Limits
-from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Commit
 
 # Texts and whole numbers in canonical JSON. There are other canonical keys: this matches the usual ones.

@@ -13,25 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import newest_states
 from kaspr_delta.engine.batch.resource import Begun, Fold
-from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
+from kaspr_delta.engine.joins.foreign_key import hops
+from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys, ForeignKeyColumns
 from kaspr_delta.engine.joins.foreign_key.first_load import never_seen, usual_keys
-from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
-from kaspr_delta.engine.joins.foreign_key.hops import (
-    emit,
-    left_context,
-    left_rows,
-    receive,
-    respond,
-    send,
-    with_right_rows,
-)
 from kaspr_delta.engine.joins.results import checked_rows, emitted_elsewhere, in_order
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, newest_by_key, stored_in_log
 from kaspr_delta.engine.joins.touched import Touched
-from kaspr_delta.engine.rows.expressions import exists
 from kaspr_delta.engine.rows.local_rows import LocalRows, table_within
 from kaspr_delta.engine.rows.planning import side_by_side
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.rows import Rows, exists
 from kaspr_delta.engine.rows.rows_by_key import rows_with
 from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
@@ -83,12 +73,12 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         subscriptions = self._subscriptions(touched, unmerged)
         if emit_all:
             subscriptions = subscriptions.with_columns(emitted=emitted_elsewhere())
-        context = left_context(subscriptions, touched, self.left, pinned.left)
-        sent = send(context, self._extract, self._columns)
-        answered = receive(sent, self.right, pinned.right.version)
-        results = respond(answered, self.plan.type, self.select_fingerprint)
+        context = hops.left_context(subscriptions, touched, self.left, pinned.left)
+        sent = hops.send(context, self._extract, self._columns)
+        answered = hops.receive(sent, self.right, pinned.right.version)
+        results = hops.respond(answered, self.plan.type, self.select_fingerprint)
         # Step 4: difference.
-        effects = in_order(emit(results).union(touched.refused))
+        effects = in_order(hops.emit(results).union(touched.refused))
         return Decision(self.with_selected(effects), touched.number)
 
     def _subscriptions(self, touched: Touched, unmerged: Sequence[pa.Table]) -> Rows:
@@ -120,12 +110,12 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         )
         if left is None or right is None:
             return None
-        rows = left_rows(self.left, spark, pinned.left, None, unique_keys=True)
+        rows = hops.left_rows(self.left, spark, pinned.left, None, unique_keys=True)
         rows = rows.select("key", "left", "left_hash", "left_timestamp")
-        sent = send(rows, self._extract, self._columns, constants=never_seen(pinned.left))
+        sent = hops.send(rows, self._extract, self._columns, constants=never_seen(pinned.left))
         found = checked_rows(self.right, spark, pinned.right.version, None, unique_keys=True)
         found = SparkRows(found.df, right.rows if right.fits(self.delta.limits) else None)
-        emitted = emit(respond(with_right_rows(sent, found), self.plan.type, self.select_fingerprint))
+        emitted = hops.emit(hops.respond(hops.with_right_rows(sent, found), self.plan.type, self.select_fingerprint))
         # No row came before another one: any order will do, even that of the files.
         numbered = emitted.df.coalesce(MOST_TASKS).withColumn("seq", seq_of_rows())
         return Decision(self.with_selected(SparkRows(numbered)), left.rows + right.rows)

@@ -12,13 +12,18 @@ from collections.abc import Mapping
 import narwhals as nw
 from pyspark.sql import SparkSession
 
-from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
-from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
-from kaspr_delta.engine.joins.results import checked_rows, logged, side_rows, with_duplicates, with_result
+from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys, ForeignKeyColumns
+from kaspr_delta.engine.joins.results import (
+    checked_rows,
+    logged,
+    side_of_pairs,
+    side_rows,
+    with_duplicates,
+    with_result,
+)
 from kaspr_delta.engine.joins.touched import Touched
-from kaspr_delta.engine.rows.expressions import FALSE, TRUE, exists, first_of, later, same, text, with_problem
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.rows import FALSE, TRUE, Rows, exists, first_of, later, same
 from kaspr_delta.engine.rows.rows_by_key import few_keys
 from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.storage.layout import PROBLEM
@@ -113,27 +118,12 @@ def receive(sent: Rows, right: KeyedTable, version: int) -> Rows:
 def with_right_rows(sent: Rows, right: Rows) -> Rows:
     """Join rows of ``send`` with right rows (see ``checked_rows``): adds right, right_hash and right_timestamp.
 
-    An unreadable right row, which SQL wrote, counts as missing; each of its subscribers gets a dead letter.
+    An unreadable right row counts as missing; each of its subscribers gets a dead letter (see ``side_of_pairs``).
     """
-    found = right.select(
-        nw.col("key").alias("fk"),
-        nw.when(nw.col("readable")).then(nw.col("value")).alias("right"),
-        nw.when(nw.col("readable")).then(nw.col("hash")).alias("right_hash"),
-        nw.when(nw.col("readable")).then(nw.col("timestamp")).alias("right_timestamp"),
-        nw.col("duplicate_count").alias("right_count"),
-        nw.col("readable").alias("right_readable"),
-        nw.when(~nw.col("readable") | (nw.col("duplicate_count") > 1)).then(nw.col("text")).alias("right_text"),
-    )
-    rows = with_duplicates(sent.join(found, "fk"), "right", "right_count", "right_text", key=nw.col("fk"))
-    return with_problem(
-        rows,
-        exists("right_text") & ~nw.col("right_readable"),
-        reason=text("right value cannot be read"),
-        detail=nw.concat_str(
-            text("the right row with the key "), nw.col("fk"), text(" is not JSON text: repair or delete it")
-        ),
-        value=nw.col("right_text"),
-    )
+    found = side_of_pairs(right, "right", key=nw.col("key"))
+    found = found.select(nw.col("key").alias("fk"), "right", "right_hash", "right_timestamp", "right_problem")
+    rows = sent.join(found, "fk")
+    return rows.with_columns(problem=nw.coalesce("problem", "right_problem")).drop("right_problem")
 
 
 def respond(answered: Rows, join_type: JoinType, selection: str = "") -> Rows:

@@ -19,8 +19,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.decision import Decision, SourceTable
-from kaspr_delta.engine.batch.resource import Begun, Fold, Found, kinds_of
-from kaspr_delta.engine.joins.join import Join
+from kaspr_delta.engine.batch.resource import Begun, Fold, Found, Resource, kinds_of
 from kaspr_delta.engine.joins.stream_stream.batch import SIDES, StreamStreamBatch
 from kaspr_delta.engine.joins.stream_stream.window_join import Buffered, JoinWindow, Side, StreamRecord
 from kaspr_delta.engine.rows.local_rows import LocalRows
@@ -28,13 +27,13 @@ from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.engine.streams.event import microseconds
 from kaspr_delta.engine.streams.stream_side import SCHEMA, StreamSide
 from kaspr_delta.plan.definition.joins import StreamStreamJoinPlan
-from kaspr_delta.storage.spark.frames import collected
+from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.tables import Upsert
 
 _STATE = ("side", "partition", "key", "timestamp", "arrived")
 
 
-class StreamStreamJoin(Join[StreamStreamJoinPlan]):
+class StreamStreamJoin(Resource[StreamStreamJoinPlan]):
     """Inner, left and outer joins of two streams.
 
     The state after a batch is ``read``, the last offset of each stream by side, and ``times`` and ``cleaned`` of

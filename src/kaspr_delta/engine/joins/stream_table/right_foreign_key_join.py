@@ -17,14 +17,13 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found, kinds_of
-from kaspr_delta.engine.joins.selected_keys import SelectKeys
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.engine.rows.rows_by_key import few_keys
 from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
-from kaspr_delta.engine.streams.selector import Selector
+from kaspr_delta.engine.streams.selector import SelectKeys, Selector
 from kaspr_delta.engine.streams.table_versions import (
     by_key,
     changed_rows,

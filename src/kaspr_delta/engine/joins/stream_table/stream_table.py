@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.decision import SourceTable
-from kaspr_delta.engine.joins.join import Join
+from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import are_few
 from kaspr_delta.engine.rows.rows import Rows, union_of
@@ -47,7 +47,7 @@ class StreamTableState:
         return cls(**{name: plain[name] for name in cls.__dataclass_fields__ if name in plain})
 
 
-class StreamTable(Join[StreamTablePlanT]):
+class StreamTable(Resource[StreamTablePlanT]):
     """A join of a stream with a table."""
 
     @property

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
-from kaspr_delta.engine.batch.dead_letters import problem
+from kaspr_delta.engine.batch.dead_letters import problem_column
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
@@ -121,7 +121,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         fits = self._fits(F.col("stored"))
         right = F.when(fits, F.col("stored"))
         detail = F.lit("the row of the table is not JSON text: repair or delete it")
-        unreadable = problem("right value cannot be read", detail, F.col("stored"))
+        unreadable = problem_column("right value cannot be read", detail, F.col("stored"))
         trouble = F.coalesce("problem", F.when(~fits, unreadable))
         waits = F.lit(self.plan.pending is not None) & F.col("look_up").isNotNull() & F.col("stored").isNull()
         shown = ~F.col("unreadable") & ~waits & (F.lit(self.plan.type == "left") | right.isNotNull())

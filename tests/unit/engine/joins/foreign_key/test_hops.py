@@ -8,17 +8,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.hops import emit, respond, send, triggered_by_right, with_right_rows
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.engine.streams.selector import Selector
+from kaspr_delta.engine.streams.selector import ARROW_PROBLEM, Selector
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.layout import PROBLEM
 from tests.slices import listed
 from tests.slices import local_rows as rows
 
@@ -69,6 +69,9 @@ def test_only_exact_keys_are_triggered_and_touched_rows_are_left_out() -> None:
     assert listed(found) == [{"key": "k1", "old_fk": "P1", "changed_at": None}]
 
 
+SENT = arrow_schema(f"key STRING, fk STRING, problem {PROBLEM}")
+
+
 def test_an_unreadable_right_row_counts_as_missing_and_is_a_problem() -> None:
     side = arrow_schema(
         "key STRING, value STRING, hash STRING, timestamp TIMESTAMP, duplicate_count BIGINT, readable BOOLEAN,"
@@ -77,7 +80,7 @@ def test_an_unreadable_right_row_counts_as_missing_and_is_a_problem() -> None:
     at = datetime(2026, 1, 1, tzinfo=timezone.utc)
     right = {"value": "{", "hash": "h", "timestamp": at, "duplicate_count": 1, "text": "{"}
     found = rows(side, {"key": "a", **right, "readable": False}, {"key": "b", **right, "readable": True})
-    subscribers = rows(arrow_schema("key STRING, fk STRING"), {"key": "1", "fk": "a"}, {"key": "2", "fk": "b"})
+    subscribers = rows(SENT, {"key": "1", "fk": "a"}, {"key": "2", "fk": "b"})
     missing, there = listed(with_right_rows(subscribers, found))
     assert (missing["right"], missing["right_hash"], missing["right_timestamp"]) == (None, None, None)
     assert missing["problem"]["reason"] == "right value cannot be read"

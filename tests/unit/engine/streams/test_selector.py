@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.joins.selected_keys import SelectKeys
-from kaspr_delta.engine.streams.selector import Selector
+from kaspr_delta.engine.streams.selector import SelectKeys, Selector
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.table_text import TableText
 from tests.unit.engine.agent.agents import JSON, code

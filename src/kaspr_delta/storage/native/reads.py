@@ -1,20 +1,23 @@
-"""Implements PageReads by delta-rs, for tables in a folder of this machine."""
+"""The system's own tables, retries and the reads of pages by delta-rs, for tables in a folder of this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from kaspr_delta.serde.typed_values import from_columns
-from kaspr_delta.spec.ddl import Type
-from kaspr_delta.storage.layout import CHANGE_FEED
+from kaspr_delta.spec.ddl import Type, quoted
+from kaspr_delta.storage.layout import CHANGE_FEED, SYSTEM
 from kaspr_delta.storage.native.delta_rs import DeltaRs, selected
 from kaspr_delta.storage.native.log_files import commit_of
 from kaspr_delta.storage.native.readable import readable
-from kaspr_delta.storage.native.sql_text import literal
+from kaspr_delta.storage.native.sql_text import literal, value_literal
 from kaspr_delta.storage.page_reads import Columns, History, PageReads, TextFilter, UnreadableError
+from kaspr_delta.storage.system_tables import RetryTables, RowsByName, arrow_rows
+from kaspr_delta.storage.tables import Value
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,10 @@ class NativePageReads(PageReads):
     def counts(self, tables: Collection[str]) -> dict[str, int | str]:
         here = (table for table in tables if self.delta.has_folder(table))
         return {table: readable(f"'{table}'", partial(self.delta.count, table)) for table in here}
+
+    def tables(self) -> Sequence[str]:
+        namespace = self.delta.namespace
+        return sorted(log.parent.name for log in (namespace.root / namespace.name).glob("*/_delta_log"))
 
     def history(self, table: str) -> History:
         if not self.delta.has_folder(table):
@@ -71,3 +78,46 @@ class NativePageReads(PageReads):
 def _read(columns: Columns, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The Python values of rows."""
     return [{name: from_columns(kind, row.get(name)) for name, kind in columns.items()} for row in rows]
+
+
+@dataclass(frozen=True)
+class NativeSystemTables(RetryTables):
+    """Implements RetryTables."""
+
+    delta: DeltaRs
+
+    many_transactions: ClassVar[bool] = True
+
+    @staticmethod
+    def value(value: Value) -> str:
+        return value_literal(value)
+
+    def rows(self, table: str, clauses: str = "") -> list[dict[str, Any]]:
+        return self.delta.rows(table, f"SELECT * FROM t {clauses}")
+
+    def query(self, table: str, sql: str) -> list[dict[str, Any]]:
+        return self.delta.rows(table, sql)
+
+    def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        self.delta.ensure(table, SYSTEM[table])
+        self.delta.replace(table, arrow_rows(table, rows))
+
+    def append(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        self.delta.ensure(table, SYSTEM[table])
+        self.delta.append(table, arrow_rows(table, rows))
+
+    def version(self, table: str) -> int | None:
+        head = self.delta.head(table)
+        return None if head is None else head.version
+
+    def alone(self, table: str) -> contextlib.AbstractContextManager[object]:
+        return self.delta.namespace.table_group_lock(table)
+
+    def having(self, table: str, columns: Sequence[str], condition: str) -> list[dict[str, Any]]:
+        return self.delta.rows(table, f"SELECT {', '.join(map(quoted, columns))} FROM t WHERE {condition}")
+
+    def append_once(self, table: str, rows: Callable[[], RowsByName]) -> int:
+        return self.delta.append_once(table, rows)
+
+    def delete(self, table: str, condition: str) -> None:
+        self.delta.delete(table, condition)

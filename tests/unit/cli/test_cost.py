@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import databricks.sdk
+import pytest
+
+from kaspr_delta.storage.layout import PROGRESS
+from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native.reads import NativeSystemTables
+from tests.folders import delta_rs
+from tests.unit.cli.conftest import Kaspr
+from tests.unit.cli.test_deploy import bundle, install_cli  # noqa: F401  the first one is a fixture
+
+BUNDLE = Path(__file__).parents[3] / "bundles" / "order-system"
+AT = datetime.now(timezone.utc)
+
+
+def test_a_cost_has_the_batches_of_the_warehouse(kaspr: Kaspr, tmp_path: Path) -> None:
+    system = NativeSystemTables(delta_rs(Warehouse(str(tmp_path)).namespace("order_system")))
+    system.append(PROGRESS, [("agent/ingest-orders", "c1", 0, 12, 1_234, 0, 0, 0, 0.25, "{}", AT)])
+    answer = kaspr("plan", BUNDLE, "--cost", "--warehouse", tmp_path)
+    assert answer.code == 0
+    assert "one (deployed)" in answer.out
+    assert f"Batches a day, from {AT:%Y-%m-%d} to {AT:%Y-%m-%d}:" in answer.out
+    assert " agent/ingest-orders        1       12     1,234     0.25" in answer.out
+    assert "Statements a day, beside the idle ones: up to 10, if batches are small." in answer.out
+    assert "FROM system.billing.usage" in answer.out
+    (found,) = json.loads(kaspr("plan", BUNDLE, "--cost", "-o", "json", "--warehouse", tmp_path).out)["applications"]
+    assert found["application"] == "order-system"
+    assert found["work"]["resources"]["agent/ingest-orders"] == {
+        "batches": 1,
+        "rowsIn": 12,
+        "rowsOut": 1_234,
+        "seconds": 0.25,
+    }
+    assert found["work"]["statements"] == 10
+    assert found["work"]["bytesAdded"] > 0
+    assert found["work"]["last"] == f"{AT:%Y-%m-%d}"
+
+
+def test_variables_choose_the_deployment_and_need_the_option(kaspr: Kaspr, tmp_path: Path) -> None:
+    def of(*options: str) -> Any:
+        answer = kaspr("plan", BUNDLE, "--cost", "-o", "json", "--warehouse", tmp_path, *options)
+        return json.loads(answer.out)["applications"][0]
+
+    found = of("--var", "layout=group", "--var", "schedule=0 0 * * * ?")
+    assert [one["layout"] for one in found["layouts"] if one["isDeployed"]] == ["group"]
+    assert found["layouts"][1]["starts"] == {"least": 4 * 24, "most": 4 * 24}
+    assert found["work"] == {"unknown": "no batch has run yet"}
+    refused = {
+        ("--var", "layout=group"): "--target, --profile and --var are for --cost",
+        ("--cost", "--var", "layuot=group"): "no variable 'layuot' (did you mean 'layout'?)",
+        ("--cost", "--var", "layout"): "--var layout: expected NAME=VALUE",
+        ("--cost", "-o", "mermaid"): "--cost is shown as table, text or json",
+    }
+    for options, reason in refused.items():
+        answer = kaspr("plan", BUNDLE, *options)
+        assert (answer.code, answer.out) == (2, "")
+        assert reason in answer.err
+
+
+def test_a_catalog_is_read_through_a_sql_warehouse(
+    kaspr: Kaspr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DATABRICKS_WAREHOUSE_ID", raising=False)
+    answer = kaspr("plan", BUNDLE, "--cost", "--warehouse", f"unity://main.shop/{tmp_path}")
+    assert answer.code == 0
+    assert "Batches, bytes: `main`.`shop` is read through a SQL warehouse: name one with --var sql_wareh" in answer.out
+
+
+def test_a_target_has_the_variables_and_the_tables_of_its_deployment(
+    bundle: Path,  # noqa: F811
+    kaspr: Kaspr,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install_cli(bundle, sql_warehouse="w1", layout="group", mode="continuous")
+    (bundle / "bundles" / "shop" / "agent.yaml").write_text(AGENT)
+    asked: list[tuple[str, str]] = []
+
+    def execute(statement: str, warehouse_id: str, **_: Any) -> Any:
+        asked.append((warehouse_id, statement))
+        missing = SimpleNamespace(message="[TABLE_OR_VIEW_NOT_FOUND] it cannot be found")
+        return SimpleNamespace(statement_id="s", status=SimpleNamespace(state="FAILED", error=missing), result=None)
+
+    client = SimpleNamespace(statement_execution=SimpleNamespace(execute_statement=execute))
+    monkeypatch.setattr(databricks.sdk, "WorkspaceClient", lambda **_: client)
+    answer = kaspr("plan", "bundles/shop", "--cost", "--target", "prod")
+    assert answer.code == 0
+    assert "shop in prod, a day: mode=continuous" in answer.out
+    assert "group (deployed)" in answer.out
+    assert "no batch has run yet" in answer.out
+    ((warehouse, statement),) = asked
+    assert warehouse == "w1"
+    assert "`main`.`dev_ann_shop`.`_kaspr_progress`" in statement
+
+
+AGENT = """apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: a, labels: {kaspr.io/app: shop}}
+spec:
+  input: {topic: {name: t}}
+  processors:
+    pipeline: [f]
+    operations:
+      - {name: f, map: {python: "def f(value): return value"}}
+"""
