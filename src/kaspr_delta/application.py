@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.table import TableHandle
 from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
+from kaspr_delta.control.dead_letters import letters_in
 from kaspr_delta.control.events import COMPARED, REBUILD_REQUIRED, REBUILT
 from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.registry import Registry, documents_of, loaded, without
@@ -187,7 +188,7 @@ class Application:
         """The state of the resources, and the counters of all runs so far. Only committed batches count."""
         local, query = folder_tables(self.delta.namespace), self._registry.tables.query
         totals = totals_by_spark(query) if local is None else LocalTotals(local).read()
-        return Status.of(without_waiting(self.plan, rebuilds_in(self.plan, query)), totals)
+        return Status.of(without_waiting(self.plan, rebuilds_in(self.plan, query)), totals, letters_in(query))
 
     def sql(self, text: str) -> DataFrame:
         """Run SQL in the application's schema: tables and results by their Delta names, and the views ``v_<name>``.

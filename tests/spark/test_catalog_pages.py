@@ -140,7 +140,8 @@ def test_statements_read_figures_and_histories_as_delta_rs_does(
         write_versions(app)
         here, there = sources(app, spark)
         tables = ("orders", "stock", "topic__placed", "nothing")
-        ours, theirs = (source.figures(app.plan, tables) for source in (here, there))
+        assert there.tables.counts(tables) == here.tables.counts(tables)
+        ours, theirs = (source.figures(app.plan) for source in (here, there))
         assert (theirs.counts, theirs.done) == (ours.counts, ours.done)
         assert (theirs.letters, theirs.counters) == (ours.letters, ours.counters)
         assert theirs.letters == {("agent/take-orders", "placed"): 1}

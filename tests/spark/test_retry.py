@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
+from kaspr_delta.control.dead_letters import letters_in
 from kaspr_delta.control.retry import RetryableDeadLetters
 from kaspr_delta.engine.rows.sequence import seq_of
 from kaspr_delta.engine.streams.source import channel_records, topic_records
@@ -17,6 +18,7 @@ from kaspr_delta.plan.definition.resources import ChannelInput
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EVENTS, RETRY_FOR, SYSTEM, TOPIC, kind_for
 from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native.reads import NativeSystemTables
 from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
 from tests.folders import delta_rs
@@ -91,14 +93,14 @@ def test_a_retry_over_a_catalog_sends_each_record_once(spark: SparkSession, cata
     ]
     system = SessionSystemTables(spark, tables)
     system.append(DEAD_LETTERS, failed)
-    letters = RetryableDeadLetters.by_session(spark, tables, plan_of_bundle("order-system"))
+    letters = RetryableDeadLetters(SessionSystemTables(spark, tables), plan_of_bundle("order-system"))
     retried = letters.retry(letters.newest(10), "ann", only_failed=True)
     assert {origin.name: count for origin, count in retried.records.items()} == {
         "raw-orders": 3,
         "orders-products-joined": 1,
     }
     assert [letter.key for letter in retried.lost] == [letter.key for letter in letters.newest(10)] == ["gone"]
-    assert letters.counts() == {topic: 1}
+    assert letters_in(system.query) == {topic: 1}
     marked = {"key": RETRY_FOR, "value": topic[0].encode()}
     again = letters.tables.having(TOPIC_TABLE, ["key", "value", "headers"], "seq IS NOT NULL")
     assert sorted((row["key"], row["value"]) for row in again) == sorted(sent)
@@ -115,7 +117,7 @@ def test_a_retry_over_a_catalog_sends_each_record_once(spark: SparkSession, cata
 @pytest.mark.usefixtures("tables_with_own_ids")
 def test_a_record_retried_after_the_cause_is_repaired_is_processed_once(spark: SparkSession, tmp_path: Path) -> None:
     with Application.open(APPLICATION, warehouse=tmp_path / "wh", spark=spark) as app:
-        letters = RetryableDeadLetters.of(delta_rs(app.delta.namespace), app.plan)
+        letters = RetryableDeadLetters(NativeSystemTables(delta_rs(app.delta.namespace)), app.plan)
         app.table("rates").put({"EUR": 1})
         app.topic("amounts").produce(
             [
@@ -127,7 +129,10 @@ def test_a_record_retried_after_the_cause_is_repaired_is_processed_once(spark: S
         app.table("orders").put({n: {"product": "P", "currency": currency} for n, currency in ((1, "EUR"), (2, "USD"))})
         app.run()
         assert [letter["source"] for letter in app.dead_letters()] == ["amounts", "priced-orders"]
-        assert letters.counts() == {("agent/convert", "amounts"): 1, ("agent/price", "priced-orders"): 1}
+        assert letters_in(letters.tables.query) == {
+            ("agent/convert", "amounts"): 1,
+            ("agent/price", "priced-orders"): 1,
+        }
 
         # Records that are retried before the cause is mended fail again: each has a new letter.
         first = letters.newest(10)
@@ -164,7 +169,7 @@ def test_a_retry_only_for_the_failed_reader_reaches_no_other_reader(spark: Spark
     manifests = tmp_path / "retry.yaml"
     manifests.write_text(FOR_ONE.read_text().replace("FOLDER", str(tmp_path)))
     with Application.open(manifests, warehouse=tmp_path / "wh", spark=spark) as app:
-        letters = RetryableDeadLetters.of(delta_rs(app.delta.namespace), app.plan)
+        letters = RetryableDeadLetters(NativeSystemTables(delta_rs(app.delta.namespace)), app.plan)
 
         def others() -> dict[str, Any]:
             return {

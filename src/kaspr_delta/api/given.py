@@ -6,6 +6,7 @@ import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kaspr_delta.api.records import FIELDS
 from kaspr_delta.errors import UsageError
 
 _RECORD = {"key", "value"}
@@ -69,4 +70,4 @@ def records_given(records: Any) -> Iterator[Mapping[str, Any]]:
 
 def _is_record(found: Mapping[Any, Any]) -> bool:
     """Whether a mapping has key and value, and no other fields than those of a record."""
-    return _RECORD <= set(found) <= {*_RECORD, "timestamp", "headers", "partition"}
+    return _RECORD <= set(found) <= set(FIELDS)

@@ -85,11 +85,16 @@ class Content:
     def notes(self) -> Iterator[str]:
         """The kinds that were inferred: of the keys, and of columns with several kinds."""
         for name, kinds in self.kinds.items():
-            listed = ", ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in kinds.most_common())
+            listed = kinds_listed(kinds.most_common())
             if name in self.key:
                 yield f"key {name}: {listed}"
             elif len(kinds) > 1:
                 yield f"column {name}: {listed} (--text {name} makes all of them texts)"
+
+
+def kinds_listed(kinds: Iterable[tuple[str, int]]) -> str:
+    """Kinds and their numbers as text, such as ``1 number, 2 texts``."""
+    return ", ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in kinds)
 
 
 def load_format(source: str, given: str | None) -> LoadFormat:

@@ -15,15 +15,16 @@ from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.serializers import decode, encode_key, encode_value
 
-_FIELDS = ("key", "value", "timestamp", "headers", "partition")
+FIELDS = ("key", "value", "timestamp", "headers", "partition")
+"""The fields of a record; only the value is required."""
 
 
 def to_effect(record: Mapping[str, Any], topic: str, serializers: Serializers, topics: Topics) -> Effect:
     """The effect that appends a record to a topic. Raises UsageError or SerializationError for a malformed record."""
-    unknown = sorted(map(str, set(record) - set(_FIELDS)))
+    unknown = sorted(map(str, set(record) - set(FIELDS)))
     if unknown or "value" not in record:
         what = f"unknown field {unknown[0]!r}" if unknown else "no field 'value'"
-        hint = f"fields are {', '.join(_FIELDS)}; only value is required"
+        hint = f"fields are {', '.join(FIELDS)}; only value is required"
         raise _refused(record, f"{what} ({hint})")
     key = encode_key(serializers.key, record.get("key"))
     value = encode_value(serializers.value, record["value"])

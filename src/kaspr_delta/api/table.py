@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.api.delta_load import load_delta
 from kaspr_delta.api.export import write_pairs, write_rows
 from kaspr_delta.api.given import keys_given, rows_given
-from kaspr_delta.api.load import Content, LoadOptions, load_format, read_content, rows_in
+from kaspr_delta.api.load import Content, LoadOptions, kinds_listed, load_format, read_content, rows_in
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.value_functions import write_time
@@ -113,7 +113,7 @@ class TableHandle:
             option = "--text" if there[0].startswith('"') else "--number"
             raise UsageError(
                 f"{content.source}: key {others[there[0]]} of column {column} is not key {there[0]}, which {name} has "
-                f"(its keys are {_listed(kinds)}): load with {option} {content.key[0]}, in Python "
+                f"(its keys are {kinds_listed(sorted(kinds.items()))}): load with {option} {content.key[0]}, in Python "
                 f"{option[2:]}={content.key[0]!r}"
             )
 
@@ -228,7 +228,3 @@ def as_dict(rows: Pairs, name: str) -> dict[Any, Any]:
             raise UsageError(f"{name} has keys that Python takes for one ({key!r}): use rows(), which gives pairs")
         result[key] = value
     return result
-
-
-def _listed(kinds: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in sorted(kinds.items()))

@@ -56,12 +56,9 @@ def main() -> None:
     except ManifestError as error:
         print_findings(error.findings, to_stderr=True)
         sys.exit(1)
-    except UsageError as error:
-        note(str(error), style="", event="error")
-        sys.exit(2)
     except KasprError as error:
         note(str(error), style="", event="error")
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
 
 
 def task() -> None:

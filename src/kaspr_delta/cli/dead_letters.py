@@ -12,7 +12,7 @@ import typer
 from kaspr_delta.cli.completion import complete_resource
 from kaspr_delta.cli.deployed import ProfileOption, TargetOption
 from kaspr_delta.cli.operation import operate
-from kaspr_delta.cli.progress import note
+from kaspr_delta.cli.progress import note, warn
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import UsageError
 from kaspr_delta.serde.json_lines import json_line
@@ -20,23 +20,20 @@ from kaspr_delta.serde.json_lines import json_line
 if TYPE_CHECKING:
     from kaspr_delta.control.retry import RetryableDeadLetters
 
-# Letters that are retried at once.
-_AT_ONCE = 10_000
 
-
-def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
+def dead_letters(
     target: Target,
     resource: Annotated[
         str | None,
         typer.Option("--resource", metavar="KIND/NAME", help="Only of this one.", autocompletion=complete_resource),
     ] = None,
-    retry: Annotated[  # noqa: FBT002
+    retry: Annotated[
         bool, typer.Option("--retry", help="Put their records on their topics and channels again, as they were.")
     ] = False,
-    only_failed: Annotated[  # noqa: FBT002
+    only_failed: Annotated[
         bool, typer.Option("--only-failed", help="Retry each record only for the resource that failed on it.")
     ] = False,
-    yes: Annotated[  # noqa: FBT002
+    yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Retry: do not ask, also where others get records a second time.")
     ] = False,
     deployed: TargetOption = None,
@@ -75,10 +72,12 @@ def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
 
 
 def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool) -> None:
+    from kaspr_delta.control.dead_letters import MOST_RETRIED
+
     letters = _letters(target)
     if letters is None:
         return
-    chosen = letters.newest(_AT_ONCE, resource)
+    chosen = letters.newest(MOST_RETRIED, resource)
     if not only_failed and not yes:
         _ask(letters.seen_twice(chosen))
     retried = letters.retry(chosen, only_failed=only_failed)
@@ -86,10 +85,10 @@ def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool
     for origin, records in retried.records.items():
         typer.echo(f"{origin.kind} {origin.name}: {records} record{'' if records == 1 else 's'} put there again{alone}")
     for letter in retried.lost:
-        note(f"{letter.resource}, key {letter.key}: its record is gone, or a newer one came since", style="yellow")
+        warn(f"{letter.resource}, key {letter.key}: its record is gone, or a newer one came since")
     rest = Counter((one.resource, letters.why_not(one)) for one in chosen if letters.origin_of(one) is None)
     for (name, why), count in sorted(rest.items()):
-        note(f"{name}: {count} cannot be retried by themselves. {why}", style="yellow")
+        warn(f"{name}: {count} cannot be retried by themselves. {why}")
     if not chosen:
         note("there are no dead letters")
 
@@ -98,15 +97,16 @@ def _letters(target: Target) -> RetryableDeadLetters | None:
     """The dead letters of the application: in a folder without Spark. None if nothing of it is applied any more."""
     from kaspr_delta.control.retry import RetryableDeadLetters
     from kaspr_delta.runtime.applying import applied_registry
-    from kaspr_delta.storage.opening import folder_tables
+    from kaspr_delta.storage.native.reads import NativeSystemTables
+    from kaspr_delta.storage.system_tables import SessionSystemTables
 
     location = target.location
     if location.is_unity:
         application = target.open()
-        return RetryableDeadLetters.by_session(application.spark, application.delta, application.plan)
-    plan = applied_registry(location, target.app).plan()
-    tables = None if plan is None else folder_tables(location.namespace(plan.schema))
-    return None if plan is None or tables is None else RetryableDeadLetters.of(tables, plan)
+        return RetryableDeadLetters(SessionSystemTables(application.spark, application.delta), application.plan)
+    registry = applied_registry(location, target.app)
+    plan, tables = registry.plan(), registry.tables
+    return RetryableDeadLetters(tables, plan) if plan and isinstance(tables, NativeSystemTables) else None
 
 
 def _ask(seen_twice: Sequence[str]) -> None:
@@ -117,6 +117,6 @@ def _ask(seen_twice: Sequence[str]) -> None:
         msg = f"{'; '.join(seen_twice)}: add --only-failed to retry each record only for the resource that failed on it"
         raise UsageError(f"{msg}, or --yes to put it there for all")
     for sentence in seen_twice:
-        note(f"{sentence}.", style="yellow")
+        warn(f"{sentence}.")
     note("With --only-failed, each record is retried only for the resource that failed on it.")
     typer.confirm("Put the records there for all?", abort=True, err=True)

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 
 from kaspr_delta.cli.interruption import off_main_thread
-from kaspr_delta.cli.progress import results, show_report, working
+from kaspr_delta.cli.progress import results, show_report, table_of, working
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import SetupError, UsageError
 
@@ -69,7 +68,7 @@ def _first_wave(application: Application, bundle: Path, out: Console) -> None:
     show_report(report, out)
     results = application.join(_JOIN).to_dict()
     out.print(f"\n[bold]2. The joined table[/bold] {_JOIN}: {len(results)} rows, the first {_SHOWN}")
-    table = Table("order", "product", "name", "price", "quantity", box=None, header_style="bold")
+    table = table_of(("order", "product", "name", "price", "quantity"))
     for key, row in list(results.items())[:_SHOWN]:
         left, right = row["left"], row["right"]
         table.add_row(key, left["product_id"], right["name"], str(right["price"]), str(left["quantity"]))
@@ -104,7 +103,7 @@ def _second_wave(application: Application, out: Console) -> None:
     )
     _run(application)
     after = application.join(_JOIN).to_dict()
-    table = Table("order", "before", "after", "because", box=None, header_style="bold")
+    table = table_of(("order", "before", "after", "because"))
     for key, was, now in _differences(before, after):
         reason = {moved: "the order changed", deleted: "the order was deleted"}.get(key, "its product changed")
         table.add_row(key, _row_text(was), _row_text(now), reason)

@@ -17,10 +17,9 @@ from kaspr_delta.cli.bundle import (
 )
 from kaspr_delta.cli.deployed import ProfileOption
 from kaspr_delta.cli.progress import note
-from kaspr_delta.errors import ManifestError, SetupError
-from kaspr_delta.plan.builder.build import build_plans
+from kaspr_delta.errors import SetupError
+from kaspr_delta.plan.builder.build import runnable_plans
 from kaspr_delta.plan.names import delta_name
-from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.loader import load_path
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def purge(
     target: BundleTargetOption,
     profile: ProfileOption = None,
     var: VarOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,  # noqa: FBT002
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Remove the schema of a deployed application with all its tables and checkpoints, for good.
 
@@ -115,10 +114,7 @@ def _storages(bundle: BundleCli, target: str) -> list[Storage]:
     from kaspr_delta.jobs import Deployment, Storage
 
     deployment = Deployment.from_variables(bundle.variables(), target)
-    plans, findings = build_plans(load_path(Path(deployment.folder)))
-    if has_errors(findings):
-        raise ManifestError(findings)
-    return [Storage.of(plan, deployment) for plan in plans]
+    return [Storage.of(plan, deployment) for plan in runnable_plans(load_path(Path(deployment.folder)))]
 
 
 def _refuse_others(deployed: DeployedSchema, application: str, made_by: str) -> None:

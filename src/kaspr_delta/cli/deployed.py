@@ -7,10 +7,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from kaspr_delta.cli.options import AppOption
-from kaspr_delta.cli.progress import note, results
+from kaspr_delta.cli.progress import note, results, table_of
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError
 
@@ -36,7 +35,7 @@ def jobs_as_json(jobs: tuple[DeployedJob, ...]) -> dict[str, Any]:
 
 def show_jobs(jobs: tuple[DeployedJob, ...]) -> None:
     """The jobs as a table; below it what stopped those that failed."""
-    table = Table("job", "starts", "last runs (UTC)", "took", "trigger", "state", box=None, header_style="bold")
+    table = table_of(("job", "starts", "last runs (UTC)", "took", "trigger", "state"))
     for job in jobs:
         shown = [(job.name, job.starts), *[("", "")] * len(job.runs)]
         for (name, starts), run in zip(shown, job.runs, strict=False):
@@ -49,7 +48,7 @@ def show_jobs(jobs: tuple[DeployedJob, ...]) -> None:
         screen.print(line, markup=False, soft_wrap=True)
 
 
-def logs(  # noqa: PLR0913, PLR0917  one parameter an option
+def logs(
     context: typer.Context,
     resource: Annotated[
         str | None, typer.Argument(metavar="KIND/NAME", help="Only of the tasks that run this resource.")

@@ -16,7 +16,7 @@ import typer
 from rich.text import Text
 
 from kaspr_delta.cli.interruption import off_main_thread
-from kaspr_delta.cli.progress import note, results, table_of, working
+from kaspr_delta.cli.progress import note, results, table_of, warn, working
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import SetupError
 from kaspr_delta.grant import Grant
@@ -36,12 +36,12 @@ _REPORT = "doctor.json"
 _STYLES = {"ok": "green", "note": "yellow", "problem": "red"}
 
 
-def doctor(  # noqa: PLR0913, PLR0917  one parameter an option
+def doctor(
     target: Target,
     path: Annotated[
         Path | None, typer.Argument(help="Manifests whose sources are probed too: a file or a folder.")
     ] = None,
-    probe: Annotated[bool, typer.Option("--probe", help="Start Spark, and probe the warehouse.")] = False,  # noqa: FBT002
+    probe: Annotated[bool, typer.Option("--probe", help="Start Spark, and probe the warehouse.")] = False,
     within: Annotated[str, typer.Option(help="The longest time for all probes.")] = "5m",
     grant: Annotated[
         list[str] | None,
@@ -146,7 +146,7 @@ def _has_problem(answers: Iterable[Line]) -> bool:
 
 
 def _show(answers: Iterable[Line]) -> None:
-    table = table_of(("probe", "answer", "seen", "what the engine does"), ())
+    table = table_of(("probe", "answer", "seen", "what the engine does"))
     for one in answers:
         seen, *_ = one["seen"].splitlines() or [""]  # errors of Spark have advice below
         texts = (one["probe"], one["answer"], seen, one["effect"])
@@ -161,7 +161,7 @@ def _write(report: Mapping[str, object], folder: Path) -> None:
         new.write_text(_text(report) + "\n")
         new.replace(file)
     except OSError as error:
-        note(f"{file} cannot be written: {error.strerror}", style="yellow", event="warning")
+        warn(f"{file} cannot be written: {error.strerror}")
     else:
         note(f"all answers are in {file}")
 

@@ -30,7 +30,7 @@ PlanOutput = Literal["table", "text", "json", "mermaid"]
 """The forms in which a plan is shown."""
 
 
-def plan(  # noqa: PLR0913, PLR0917  one parameter an option
+def plan(
     target: Target,
     path: Annotated[Path, typer.Argument(help="A manifest, or a folder of manifests.")],
     output: Annotated[
@@ -41,7 +41,7 @@ def plan(  # noqa: PLR0913, PLR0917  one parameter an option
             help="Tables (on a terminal), an outline (elsewhere), the whole plan as JSON, or a Mermaid flowchart.",
         ),
     ] = None,
-    cost: Annotated[bool, typer.Option("--cost", help="What it does in a day as Databricks jobs.")] = False,  # noqa: FBT002
+    cost: Annotated[bool, typer.Option("--cost", help="What it does in a day as Databricks jobs.")] = False,
     deployed: TargetOption = None,
     profile: ProfileOption = None,
     var: VarOption = None,

@@ -64,6 +64,11 @@ def note(message: str, style: str = "dim", event: str = "note") -> None:
         console().print(message, style=style, markup=False)
 
 
+def warn(message: str) -> None:
+    """Say something that somebody should look at."""
+    note(message, "yellow", "warning")
+
+
 @contextlib.contextmanager
 def working(what: str) -> Iterator[None]:
     """Show that something is under way, and how long it took."""
@@ -76,7 +81,7 @@ def working(what: str) -> Iterator[None]:
     note(f"{what}: {time.monotonic() - started:.1f} s")
 
 
-def table_of(texts: Sequence[str], numbers: Sequence[str]) -> Table:
+def table_of(texts: Sequence[str], numbers: Sequence[str] = ()) -> Table:
     """An empty table with columns of texts, and then of numbers. A text is never cut."""
     table = Table(box=None, header_style="bold")
     for heading in texts:

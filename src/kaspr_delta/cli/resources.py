@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from kaspr_delta.cli.completion import complete_kind, complete_name
-from kaspr_delta.cli.progress import console, note
+from kaspr_delta.cli.progress import console, note, warn
 from kaspr_delta.cli.target import Target
 from kaspr_delta.control.kubectl import age, columns, described, yaml_text
 from kaspr_delta.errors import NotFoundError
@@ -42,7 +42,7 @@ def apply(
         list[str],
         typer.Option("--filename", "-f", metavar="PATH|-", help="A manifest, a folder, or - for input."),
     ],
-    prune: Annotated[  # noqa: FBT002
+    prune: Annotated[
         bool,
         typer.Option("--prune", help="Delete resources that these files had when last applied."),
     ] = False,
@@ -66,11 +66,11 @@ def apply(
             _load(path),
             app=target.app,
             path=path if prune else None,
-            warn=lambda text: note(text, style="yellow", event="warning"),
+            warn=warn,
         )
         for finding in findings:
             if finding.severity is Severity.WARNING:
-                console().print(str(finding), style="yellow", markup=False)
+                warn(str(finding))
         for outcome in outcomes:
             typer.echo(f"{outcome.kind.lower()}.kaspr.io/{outcome.name} {outcome.what}")
 
@@ -174,7 +174,7 @@ def delete(
         ),
     ],
     name: Annotated[str, typer.Argument(help="The resource's name.", autocompletion=complete_name)],
-    purge: Annotated[bool, typer.Option("--purge", help="Delete its tables and state as well, for good.")] = False,  # noqa: FBT002
+    purge: Annotated[bool, typer.Option("--purge", help="Delete its tables and state as well, for good.")] = False,
 ) -> None:
     """Remove a resource from the applied application; its manifest file stays.
 

@@ -15,7 +15,7 @@ from kaspr_delta.cli.completion import complete_rebuilt, complete_resource
 from kaspr_delta.cli.deployed import ProfileOption, TargetOption
 from kaspr_delta.cli.interruption import stopped_by_change, stopped_by_signal
 from kaspr_delta.cli.operation import operate
-from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report, working
+from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report, warn, working
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import AlreadyRunningError, ResourceFailedError, UsageError, may_pass
 from kaspr_delta.grant import Grant
@@ -43,7 +43,7 @@ OriginOption = Annotated[
 _BEFORE_RETRY = 60.0
 
 
-def run(  # noqa: PLR0913, PLR0917  one parameter an option
+def run(
     target: Target,
     path: Annotated[Path | None, typer.Argument(help="Manifests to apply first: a file or a folder.")] = None,
     only: Annotated[
@@ -55,7 +55,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
             autocompletion=complete_resource,
         ),
     ] = None,
-    continuous: Annotated[bool, typer.Option("--continuous", help="Keep running until stopped.")] = False,  # noqa: FBT002
+    continuous: Annotated[bool, typer.Option("--continuous", help="Keep running until stopped.")] = False,
     every: Annotated[str, typer.Option(help="With --continuous: the least time between two batches.")] = "5s",
     progress: Annotated[
         ProgressOutput,
@@ -157,9 +157,7 @@ def _tried(work: Callable[[], RunReport], retries: int, stop: threading.Event) -
         except Exception as error:  # whatever it is, ``may_pass`` decides
             if stop.is_set() or not may_pass(error):
                 raise
-            note(
-                f"{error}\ntried again in {_BEFORE_RETRY:.0f} s, at most {left} times", style="yellow", event="warning"
-            )
+            warn(f"{error}\ntried again in {_BEFORE_RETRY:.0f} s, at most {left} times")
         stop.wait(_BEFORE_RETRY)
     return work()
 
@@ -193,20 +191,20 @@ def _show_versions(application: Application) -> None:
     versions = Versions.with_spark(application.spark.version)
     note(str(versions))
     if versions.warning is not None:
-        note(versions.warning, style="yellow", event="warning")
+        warn(versions.warning)
 
 
 def _show_waiting(application: Application) -> None:
     for ref, reason in application.plan.waiting:
-        note(f"{ref} {in_words(reason)}", style="yellow", event="warning")
+        warn(f"{ref} {in_words(reason)}")
     for notice in application.plan.notices:
         note(notice)
     for finding in application.plan.findings:
         if finding.severity is Severity.WARNING:
-            note(str(finding), style="yellow", event="warning")
+            warn(str(finding))
 
 
-def rebuild(  # noqa: PLR0913, PLR0917  one parameter an option
+def rebuild(
     target: Target,
     resource: Annotated[
         str,
@@ -217,7 +215,7 @@ def rebuild(  # noqa: PLR0913, PLR0917  one parameter an option
         ),
     ],
     path: Annotated[Path | None, typer.Argument(help="Manifests to apply first: a file or a folder.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,  # noqa: FBT002
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     patience: Annotated[str, typer.Option(help="How long to wait while another process runs the resource.")] = "0s",
     deployed: TargetOption = None,
     profile: ProfileOption = None,

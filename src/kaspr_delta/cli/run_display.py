@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kaspr_delta.cli.progress import ProgressOutput, console, log, note
+from kaspr_delta.cli.progress import ProgressOutput, console, log, note, warn
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT
 from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime import run_events as events
@@ -144,16 +144,14 @@ class Lines(Tallies):
                     " records from the rows of their topic: none is missing"
                 )
             case events.GapFilled():
-                note(
+                warn(
                     f"  {event.resource}: changes that it had not read were gone. Its state was made anew from the"
-                    " tables as they are, as onGap of the application says",
-                    style="yellow",
-                    event="warning",
+                    " tables as they are, as onGap of the application says"
                 )
             case events.StateRebuilt(reason=reason):
-                note(f"  {event.resource}: {reason}, and was made anew, as onChange says", "yellow", "warning")
+                warn(f"  {event.resource}: {reason}, and was made anew, as onChange says")
             case events.Waits(reason=reason):
-                note(f"  {event.resource} {in_words(reason)}", style="yellow", event="warning")
+                warn(f"  {event.resource} {in_words(reason)}")
             case events.Failed(error=error):
                 if self.as_json:
                     log("failed", {"resource": str(event.resource), "message": str(error).split("\n", 1)[0]})

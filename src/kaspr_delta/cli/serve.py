@@ -17,7 +17,7 @@ from kaspr_delta.spec.loader import load_path
 TOKEN_VARIABLE = "KASPR_DELTA_TOKEN"  # noqa: S105  the name of a variable, not a token
 
 
-def serve(  # noqa: PLR0913, PLR0917  one parameter an option
+def serve(
     target: Target,
     path: Annotated[Path | None, typer.Argument(help="Manifests to apply first: a file or a folder.")] = None,
     port: Annotated[
@@ -28,7 +28,7 @@ def serve(  # noqa: PLR0913, PLR0917  one parameter an option
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 for all.")] = "127.0.0.1",
     root_path: Annotated[str, typer.Option(help="The prefix under which a proxy shows the server.")] = "",
-    behind_proxy: Annotated[  # noqa: FBT002
+    behind_proxy: Annotated[
         bool,
         typer.Option("--behind-proxy", help="Trust a proxy's headers: user, address, scheme."),
     ] = False,

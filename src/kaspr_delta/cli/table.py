@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kaspr_delta.plan.definition.resources import TablePlan
 
 
-def table(  # noqa: PLR0913, PLR0917  one parameter an option
+def table(
     target: Target,
     name: Annotated[
         str, typer.Argument(help="A table, or a join of tables (its result).", autocompletion=complete_table)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
+from kaspr_delta.control.rebuilds import Query
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import AggregationPlan, StreamPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, ResourceRef, TaskPlan, TopicInput, TopicPlan
@@ -16,8 +18,11 @@ from kaspr_delta.plan.names import topic_table
 from kaspr_delta.spec.patterns import matching
 from kaspr_delta.storage.layout import DEAD_LETTERS
 from kaspr_delta.storage.system_tables import SystemTables
+from kaspr_delta.storage.warehouse.reads import MOST_ROWS
 
-_JOB = "kaspr-delta dead-letters --retry --target TARGET"
+MOST_RETRIED = 10_000
+"""The number of letters that one command, or one form, retries."""
+_ELSEWHERE = "Pages over a catalog retry nothing: kaspr-delta dead-letters --retry --target TARGET does."
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +86,9 @@ class DeadLetters:
         """The newest letters of one resource or of all. ``letter``, an id, restricts them to that one."""
         where = {} if resource is None else {"resource": resource}
         rows = self.tables.newest(DEAD_LETTERS, ("at",), most if letter is None else None, where)
-        counted: dict[Letter, int] = {}
-        for one in (Letter(**row) for row in rows):
-            counted[one] = counted.get(one, 0) + 1
+        counted = Counter(Letter(**row) for row in rows)
         found = (replace(one, copies=copies) for one, copies in counted.items())
         return [one for one in found if letter in {None, one.id}]
-
-    def counts(self) -> dict[tuple[str, str], int]:
-        """The number of letters by resource (``kind/name``) and source."""
-        grouped = self.tables.grouped(DEAD_LETTERS, ("resource", "source"))
-        return {(resource or "", source or ""): letters for (resource, source), letters in grouped.items()}
 
     def can_retry(self, letter: Letter) -> bool:  # noqa: ARG002
         """Whether ``retry`` can put the letter's record on its topic or channel again."""
@@ -98,7 +96,7 @@ class DeadLetters:
 
     def retry(self, letters: Iterable[Letter], asked_by: str | None = None, *, only_failed: bool = False) -> Retried:  # noqa: ARG002
         """Put the records of letters on their topics and channels again. Raises PermissionError over a catalog."""
-        raise PermissionError(f"Pages over a catalog retry nothing: {_JOB} does.")
+        raise PermissionError(_ELSEWHERE)
 
     def origin_of(self, letter: Letter) -> Origin | None:
         """The topic or channel that the letter's record came from; None for another source, see ``why_not``."""
@@ -113,9 +111,9 @@ class DeadLetters:
 
     def why_not(self, letter: Letter) -> str:
         """The reason why a letter cannot be retried alone, or not here, and the alternative."""
-        ref, origin = letter.ref, self.origin_of(letter)
-        if origin is not None:
-            return f"Pages over a catalog retry nothing: {_JOB} does."
+        ref = letter.ref
+        if self.origin_of(letter) is not None:
+            return _ELSEWHERE
         if ref.kind == "task":
             return "A task runs again when it is due."
         if ref.kind == "topic":
@@ -184,9 +182,24 @@ def _reads_topic(read: TopicInput | ChannelInput, name: str) -> bool:
     return name in read.topics if read.pattern is None else bool(matching(read.pattern, [name]))
 
 
-def by_resource(letters: Iterable[Letter]) -> dict[ResourceRef, int]:
+def by_resource(letters: Iterable[Letter]) -> Counter[ResourceRef]:
     """The number of letters of each resource."""
-    counts: dict[ResourceRef, int] = {}
+    counts: Counter[ResourceRef] = Counter()
     for letter in letters:
-        counts[letter.ref] = counts.get(letter.ref, 0) + letter.copies
+        counts[letter.ref] += letter.copies
+    return counts
+
+
+def letters_in(query: Query) -> dict[tuple[str, str], int]:
+    """The number of dead letters by resource (``kind/name``) and source."""
+    counted = f"SELECT resource, source, count(*) AS letters FROM t GROUP BY resource, source LIMIT {MOST_ROWS}"  # noqa: S608
+    rows = query(DEAD_LETTERS, counted)
+    return {(row["resource"] or "", row["source"] or ""): int(row["letters"]) for row in rows}
+
+
+def summed_by_resource(letters: Mapping[tuple[str, str], int]) -> Counter[str]:
+    """The numbers of dead letters by ``kind/name``, summed over the sources."""
+    counts: Counter[str] = Counter()
+    for (resource, _), count in letters.items():
+        counts[resource] += count
     return counts

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from kaspr_delta.control.dead_letters import DeadLetters
+from kaspr_delta.control.dead_letters import letters_in, summed_by_resource
 from kaspr_delta.control.lag import lags_of
-from kaspr_delta.control.rebuilds import rebuilds_in
+from kaspr_delta.control.rebuilds import Query, rebuilds_in
 from kaspr_delta.control.registry import Document, Registry
 from kaspr_delta.control.resource_status import kept_in
 from kaspr_delta.control.source_tables import as_found
-from kaspr_delta.control.totals import LocalTotals, totals_by_spark
+from kaspr_delta.control.totals import LocalTotals, Totals, totals_by_spark
 from kaspr_delta.engine.batch.counters import Metric, as_metrics
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.native.reads import NativePageReads, NativeSystemTables
+from kaspr_delta.storage.page_reads import PageReads
 from kaspr_delta.storage.system_tables import SystemTables
 
 
@@ -41,34 +43,38 @@ class Figures:
 
     @classmethod
     def of(
-        cls,
-        delta: DeltaRs,
-        plan: Plan,
-        tables: Collection[str] | None = None,
-        refs: Collection[ResourceRef] | None = None,
+        cls, plan: Plan, only: ResourceRef | None, tables: PageReads, totals: Callable[[], Totals], query: Query
     ) -> Figures:
-        """The numbers of an application in a folder; by default of all its tables and resources."""
-        reads = NativePageReads(delta)
-        running = set(plan.runs) - {ref for ref, _ in plan.waiting}
-        asked = {ref for ref in (running if refs is None else running & set(refs)) if ref.kind != "task"}
-        totals = readable("the progress of resources", LocalTotals(delta).read)
-        rebuilds = readable("the states of resources", partial(rebuilds_in, plan, delta.rows))
+        """The numbers of an application without its lags, all asked for at once. Rows are counted of all or of one."""
+        with ThreadPoolExecutor() as at_once:
+            adding = at_once.submit(readable, "the progress of resources", totals)
+            failed = at_once.submit(readable, "the dead letters", partial(letters_in, query))
+            starting = at_once.submit(readable, "the states of resources", partial(rebuilds_in, plan, query))
+            counts = tables.counts(_tables_with_rows(plan, only))
+        done, letters, rebuilds = adding.result(), failed.result(), starting.result()
         return cls(
-            reads.counts(tables_with_rows(plan) if tables is None else tables),
-            totals if isinstance(totals, str) else totals.resources,
-            readable("the dead letters", DeadLetters(NativeSystemTables(delta), plan).counts),
-            {} if isinstance(totals, str) else {name: as_metrics(one) for name, one in totals.counters.items()},
-            {ref: readable(f"the lag of {ref}", partial(lags_of, delta, plan, ref)) for ref in asked},
-            {} if isinstance(rebuilds, str) else rebuilds,
+            counts,
+            done if isinstance(done, str) else done.resources,
+            letters,
+            {} if isinstance(done, str) else {name: as_metrics(one) for name, one in done.counters.items()},
+            rebuilds={} if isinstance(rebuilds, str) else rebuilds,
         )
 
     @classmethod
+    def in_folder(cls, delta: DeltaRs, plan: Plan, totals: LocalTotals, only: ResourceRef | None = None) -> Figures:
+        """The numbers of an application in a folder. Rows and lags are those of all resources, or of one only."""
+        running = {ref for ref in plan.runs if ref.kind != "task"} - {ref for ref, _ in plan.waiting}
+        asked = [ref for ref in running if only in {None, ref}]
+        lags = {ref: readable(f"the lag of {ref}", partial(lags_of, delta, plan, ref)) for ref in asked}
+        return replace(cls.of(plan, only, NativePageReads(delta), totals.read, delta.rows), lags=lags)
+
+    @classmethod
     def by_query(cls, system: SystemTables, plan: Plan) -> Figures:
-        """The numbers of an application in any warehouse, without counters and letters. Lags are unknown."""
-        counted = {table: system.query(table, "SELECT count(*) AS many FROM t") for table in tables_with_rows(plan)}
+        """The numbers of an application in any warehouse, without counters. Lags are unknown."""
+        counted = {table: system.query(table, "SELECT count(*) AS many FROM t") for table in _tables_with_rows(plan)}
         counts = {table: rows[0]["many"] if rows else 0 for table, rows in counted.items()}
         done = totals_by_spark(system.query).resources
-        return cls(counts, done, {}, rebuilds=rebuilds_in(plan, system.query))
+        return cls(counts, done, letters_in(system.query), rebuilds=rebuilds_in(plan, system.query))
 
     def rows(self, table: str | None) -> int | str | None:
         """The number of rows of a Delta table; None if they were not counted, or for no table."""
@@ -80,8 +86,10 @@ class Figures:
         return sum(lags.values()) if isinstance(lags, Mapping) else lags
 
     def done_of(self, ref: ResourceRef) -> Mapping[str, Any]:
-        """The totals of a resource; empty if it has none, or if they cannot be read."""
-        return {} if isinstance(self.done, str) else self.done.get(str(ref), {})
+        """The totals of a resource, with its ``dead_letters``; empty if it has none, or if they cannot be read."""
+        done = None if isinstance(self.done, str) else self.done.get(str(ref))
+        letters = self.letters_of(str(ref))
+        return {} if done is None else {**done, **({} if isinstance(letters, str) else {"dead_letters": letters})}
 
     def letters_of(self, resource: str) -> int | str:
         """The number of dead letters of a resource, ``kind/name``."""
@@ -95,19 +103,11 @@ def plan_and_figures(registry: Registry, documents: list[Document]) -> tuple[Pla
         return None, Figures({}, {}, {})
     plan = as_found(system, applied)
     if isinstance(system, NativeSystemTables):
-        return plan, Figures.of(system.delta, plan)
+        return plan, Figures.in_folder(system.delta, plan, LocalTotals(system.delta))
     return plan, Figures.by_query(system, plan)
 
 
-def tables_with_rows(plan: Plan) -> list[str]:
-    """The Delta tables that hold the rows of resources, and the records of topics."""
-    refs = (*plan.runs, *(one.ref for one in (*plan.tables, *plan.topics)))
-    return sorted({kept for ref in refs if (kept := kept_in(plan, ref)) is not None})
-
-
-def summed_by_resource(letters: Mapping[tuple[str, str], int]) -> dict[str, int]:
-    """The numbers of dead letters by ``kind/name``, summed over the sources."""
-    counts: dict[str, int] = {}
-    for (resource, _), count in letters.items():
-        counts[resource] = counts.get(resource, 0) + count
-    return counts
+def _tables_with_rows(plan: Plan, only: ResourceRef | None = None) -> list[str]:
+    """The Delta tables that hold the rows of resources, and the records of topics; or those of one only."""
+    everything = (*plan.runs, *(one.ref for one in (*plan.tables, *plan.topics)))
+    return sorted({table for ref in everything if only in {None, ref} and (table := kept_in(plan, ref))})

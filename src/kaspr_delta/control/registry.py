@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timezone
 from functools import lru_cache
@@ -120,21 +120,19 @@ class Registry:
             if after != before:
                 rows = [(WAREHOUSE_FORMAT, position, *astuple(document)) for position, document in enumerate(after)]
                 self.tables.replace(RESOURCES, rows)
-                events = events_of_change(manifests(before), manifests(after), datetime.now(timezone.utc))
-                if events:
-                    self.tables.append(EVENTS, [astuple(event) for event in events])
+                self._append(events_of_change(manifests(before), manifests(after), datetime.now(timezone.utc)))
         return before, after
 
     def note(self, kind: str, name: str, reason: str, message: str) -> None:
         """Append an event of a resource."""
-        self.tables.append(EVENTS, [(datetime.now(timezone.utc), NORMAL, reason, kind, name, message)])
+        self._append([Event(datetime.now(timezone.utc), NORMAL, reason, kind, name, message)])
 
     def warn(self, kind: str, name: str, reason: str, message: str) -> None:
         """Append an event of a resource, unless its last one is the same at another time."""
         event = Event(datetime.now(timezone.utc), WARNING, reason, kind, name, message)
         of_one = [one for one in self.events() if (one.kind, one.name) == (kind, name)]
         if not of_one or replace(of_one[-1], at=event.at) != event:
-            self.tables.append(EVENTS, [astuple(event)])
+            self._append([event])
 
     def waiting(self, waits: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], datetime]:
         """Append the events of resources that wait, or no longer wait. Returns since when each one waits.
@@ -142,9 +140,12 @@ class Registry:
         ``waits`` has their reasons by kind and name.
         """
         new, since = events_of_waiting(self.events(), waits, datetime.now(timezone.utc))
-        if new:
-            self.tables.append(EVENTS, [astuple(event) for event in new])
+        self._append(new)
         return since
+
+    def _append(self, events: Sequence[Event]) -> None:
+        if events:
+            self.tables.append(EVENTS, [astuple(event) for event in events])
 
     def events(self) -> list[Event]:
         """All events, oldest first."""

@@ -8,23 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kaspr_delta.control.dead_letters import DeadLetters, Letter, Origin, Retried, by_resource
 from kaspr_delta.control.events import NORMAL
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.serde import json_text
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, RETRY_FOR, kind_for
-from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.reads import NativeSystemTables
-from kaspr_delta.storage.system_tables import RetryTables, RowsByName, SessionSystemTables
-from kaspr_delta.storage.tables import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from kaspr_delta.storage.system_tables import RetryTables, RowsByName
 
 # The letters whose records one statement looks up, and that one statement removes.
 _AT_ONCE = 500
@@ -35,16 +28,6 @@ class RetryableDeadLetters(DeadLetters):
     """The dead letters of an application whose tables this process may write."""
 
     tables: RetryTables
-
-    @classmethod
-    def of(cls, delta: DeltaRs, plan: Plan) -> RetryableDeadLetters:
-        """The dead letters in a folder of this machine, without Spark."""
-        return cls(NativeSystemTables(delta), plan)
-
-    @classmethod
-    def by_session(cls, spark: SparkSession, tables: Tables, plan: Plan) -> RetryableDeadLetters:
-        """The dead letters in any namespace, with Spark."""
-        return cls(SessionSystemTables(spark, tables), plan)
 
     def can_retry(self, letter: Letter) -> bool:
         """Whether the letter came from a topic or a channel."""

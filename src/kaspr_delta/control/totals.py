@@ -1,4 +1,4 @@
-"""Totals of each resource, from its progress rows, and its current dead letters."""
+"""Totals of each resource, from its progress rows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 from kaspr_delta.control.rebuilds import Query
 from kaspr_delta.engine.streams.event import moment_of
-from kaspr_delta.storage.layout import DEAD_LETTERS, OF_RESOURCES, PROGRESS
+from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.sql_text import with_values
 from kaspr_delta.storage.warehouse.reads import MOST_ROWS
@@ -27,8 +28,8 @@ _OF_LAST_BATCH = ("rows_in", "rows_out", "seconds", "counts")
 class Totals:
     """Totals by ``kind/name``.
 
-    ``resources``: rows_in, rows_out, failures (all dead letters that were ever written), dead_letters (those that exist
-    now), last_batch (its time) and last (columns of its progress row). ``counters``: see ``engine.batch.counters``.
+    ``resources``: rows_in, rows_out, failures (all dead letters that were ever written), last_batch (its time) and last
+    (columns of its progress row). ``counters``: see ``engine.batch.counters``.
     """
 
     resources: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -82,18 +83,18 @@ class LocalTotals:
         found = f"SELECT {columns} FROM t WHERE {new} AND {OF_RESOURCES} ORDER BY checkpoint, batch"  # noqa: S608
         for row in self.delta.rows(PROGRESS, with_values(found, values)):
             totals.add(row)
-        totals.resources = with_letters(totals.resources, dead_letters_by_resource(self.delta.rows))
         return totals
 
 
 def totals_by_spark(query: Query) -> Totals:
-    """The totals of an application in a catalog, by a session or a SQL warehouse."""
-    resources = with_letters(sums_by_resource(query), dead_letters_by_resource(query))
-    return Totals(resources, counters_by_resource(query))
+    """The totals of an application in a catalog, by a session or a SQL warehouse: two statements at once."""
+    with ThreadPoolExecutor() as at_once:
+        counters = at_once.submit(_counters_by_resource, query)
+        return Totals(sums_by_resource(query), counters.result())
 
 
 def sums_by_resource(query: Query) -> dict[str, dict[str, Any]]:
-    """The totals of resources, without their present dead letters, by Spark's SQL."""
+    """The totals of resources, by Spark's SQL."""
     sums = ", ".join(f"sum({column}) AS {name}" for name, column in _SUMS.items())
     newest = "max_by({}, struct(checkpoint, batch))".format
     last = newest(f"struct({', '.join(_OF_LAST_BATCH)})")
@@ -109,8 +110,7 @@ def sums_by_resource(query: Query) -> dict[str, dict[str, Any]]:
     }
 
 
-def counters_by_resource(query: Query) -> dict[str, Counter[str]]:
-    """The sums of the batches' counters by ``kind/name``, by Spark's SQL."""
+def _counters_by_resource(query: Query) -> dict[str, Counter[str]]:
     rows = query(
         PROGRESS,
         "SELECT resource, counter, sum(times) AS times"  # noqa: S608
@@ -121,17 +121,6 @@ def counters_by_resource(query: Query) -> dict[str, Counter[str]]:
     for row in rows:
         counters.setdefault(row["resource"], Counter())[row["counter"]] = int(row["times"] or 0)
     return counters
-
-
-def dead_letters_by_resource(query: Query) -> dict[str, int]:
-    """The number of dead letters by ``kind/name``."""
-    counted = "SELECT resource, count(*) AS letters FROM t GROUP BY resource"
-    return {row["resource"]: int(row["letters"]) for row in query(DEAD_LETTERS, counted)}
-
-
-def with_letters(resources: Mapping[str, Mapping[str, Any]], letters: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-    """The totals of resources with their present dead letters."""
-    return {name: {**done, "dead_letters": letters.get(name, 0)} for name, done in resources.items()}
 
 
 LastBatches = Mapping[str, tuple[str, int]]

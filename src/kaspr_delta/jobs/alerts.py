@@ -8,19 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from databricks.bundles.alerts import (
-    Aggregation,
-    Alert,
-    AlertEvaluationState,
-    AlertV2Evaluation,
-    AlertV2Notification,
-    AlertV2Operand,
-    AlertV2OperandColumn,
-    AlertV2OperandValue,
-    AlertV2Subscription,
-    ComparisonOperator,
-    CronSchedule,
-)
+from databricks.bundles.alerts import Alert, AlertV2Subscription
 
 from kaspr_delta.control.events import REBUILD_REQUIRED, RESUMED, WAITING
 from kaspr_delta.jobs.deployment import Deployment
@@ -42,32 +30,32 @@ def alerts(application: str, deployment: Deployment, storage: Storage) -> Iterat
     """The alerts of an application with the ends of their keys in the bundle; none without a schedule."""
     if not deployment.alert_schedule:
         return
+    subscribers = [
+        *(AlertV2Subscription(user_email=address) for address in deployment.notify),
+        *(AlertV2Subscription(destination_id=webhook) for webhook in deployment.webhooks),
+    ]
     for one in _questions(storage):
-        column = AlertV2OperandColumn(name="found", aggregation=Aggregation.MAX)
-        subscriptions = [
-            *(AlertV2Subscription(user_email=address) for address in deployment.notify),
-            *(AlertV2Subscription(destination_id=webhook) for webhook in deployment.webhooks),
-        ]
-        yield (
-            one.key,
-            Alert(
-                display_name=f"{application} ({deployment.target}): {one.title}",
-                query_text=one.query,
-                warehouse_id=deployment.sql_warehouse,
-                schedule=CronSchedule(
-                    quartz_cron_schedule=deployment.alert_schedule, timezone_id=deployment.timezone or "UTC"
-                ),
-                evaluation=AlertV2Evaluation(
-                    source=column,
-                    comparison_operator=ComparisonOperator.GREATER_THAN,
-                    threshold=AlertV2Operand(value=AlertV2OperandValue(double_value=0.0)),
-                    empty_result_state=AlertEvaluationState.OK,
-                    notification=AlertV2Notification(subscriptions=subscriptions),  # type: ignore[arg-type]  # lists are invariant
-                ),
-                custom_summary=f"{application}: {one.title}",
-                custom_description=one.remedy,
-            ),
+        alert = Alert.from_dict(
+            {
+                "display_name": f"{application} ({deployment.target}): {one.title}",
+                "query_text": one.query,
+                "warehouse_id": deployment.sql_warehouse,
+                "schedule": {
+                    "quartz_cron_schedule": deployment.alert_schedule,
+                    "timezone_id": deployment.timezone or "UTC",
+                },
+                "evaluation": {
+                    "source": {"name": "found", "aggregation": "MAX"},
+                    "comparison_operator": "GREATER_THAN",
+                    "threshold": {"value": {"double_value": 0.0}},
+                    "empty_result_state": "OK",
+                    "notification": {"subscriptions": [*subscribers]},
+                },
+                "custom_summary": f"{application}: {one.title}",
+                "custom_description": one.remedy,
+            }
         )
+        yield one.key, alert
 
 
 def _questions(storage: Storage) -> tuple[_Question, ...]:

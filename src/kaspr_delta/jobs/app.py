@@ -9,17 +9,7 @@ import hashlib
 import re
 import shlex
 
-from databricks.bundles.apps import (
-    App,
-    AppConfig,
-    AppEnvVar,
-    AppPermission,
-    AppPermissionLevel,
-    AppResource,
-    AppResourceSqlWarehouse,
-    AppResourceSqlWarehouseSqlWarehousePermission,
-    LifecycleWithStarted,
-)
+from databricks.bundles.apps import App, AppPermission, AppPermissionLevel
 
 from kaspr_delta.grant import READER, Grant
 from kaspr_delta.jobs.deployment import Deployment
@@ -39,32 +29,29 @@ def has_web_views(plan: Plan) -> bool:
 
 def web_app(plan: Plan, deployment: Deployment, warehouse: str) -> App:
     """The App that serves the web views. ``warehouse`` holds the application's tables."""
-    return App(
-        name=app_name(plan.application, deployment.target, deployment.developer),
-        description=f"Web views of the Kaspr application {plan.application}",
-        # The bundle's root, where the manifests are and, if it has them, the sources or the wheel of the package.
-        source_code_path="${workspace.file_path}",
-        config=AppConfig(
-            command=["sh", "-c", _command(plan, deployment)],
-            env=[
-                AppEnvVar(name=WAREHOUSE_VARIABLE, value=warehouse),
-                AppEnvVar(name=SQL_WAREHOUSE_VARIABLE, value_from=_SQL_WAREHOUSE),
+    return App.from_dict(
+        {
+            "name": app_name(plan.application, deployment.target, deployment.developer),
+            "description": f"Web views of the Kaspr application {plan.application}",
+            # The bundle's root, where the manifests are and, if it has them, the sources or the wheel of the package.
+            "source_code_path": "${workspace.file_path}",
+            "config": {
+                "command": ["sh", "-c", _command(plan, deployment)],
+                "env": [
+                    {"name": WAREHOUSE_VARIABLE, "value": warehouse},
+                    {"name": SQL_WAREHOUSE_VARIABLE, "value_from": _SQL_WAREHOUSE},
+                ],
+            },
+            "resources": [
+                {"name": _SQL_WAREHOUSE, "sql_warehouse": {"id": deployment.sql_warehouse, "permission": "CAN_USE"}}
             ],
-        ),
-        resources=[
-            AppResource(
-                name=_SQL_WAREHOUSE,
-                sql_warehouse=AppResourceSqlWarehouse(
-                    id=deployment.sql_warehouse, permission=AppResourceSqlWarehouseSqlWarehousePermission.CAN_USE
-                ),
-            )
-        ],
-        user_api_scopes=["sql"] if deployment.read_as_visitor else [],
-        lifecycle=LifecycleWithStarted(started=True),
-        permissions=[
-            *(AppPermission(level=AppPermissionLevel.CAN_USE, **one.grantee) for one in deployment.viewers),
-            *(AppPermission(level=AppPermissionLevel.CAN_MANAGE, **one.grantee) for one in deployment.operators),
-        ],
+            "user_api_scopes": ["sql"] if deployment.read_as_visitor else [],
+            "lifecycle": {"started": True},
+            "permissions": [
+                *(AppPermission(level=AppPermissionLevel.CAN_USE, **one.grantee) for one in deployment.viewers),
+                *(AppPermission(level=AppPermissionLevel.CAN_MANAGE, **one.grantee) for one in deployment.operators),
+            ],
+        }
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from kaspr_delta.errors import NotFoundError, UsageError
 from kaspr_delta.jobs.cloud import Cloud
@@ -14,27 +14,11 @@ from kaspr_delta.jobs.principal import Principal
 from kaspr_delta.spec.cron import quartz_problem, timezone_problem
 from kaspr_delta.spec.durations import interval
 
-Mode = Literal["scheduled", "continuous"]
-LayoutChoice = Literal["default", "one", "group", "resource"]
-Trigger = Literal["schedule", "table_update"]
 ComputeKind = Literal["default", "serverless", "cluster"]
-Performance = Literal["standard", "performance_optimized"]
-Waiting = Literal["fail", "note"]
 
-_CHOICES = {
-    "mode": get_args(Mode),
-    "layout": get_args(LayoutChoice),
-    "trigger": get_args(Trigger),
-    "compute": get_args(ComputeKind),
-    "performance_target": get_args(Performance),
-    "waiting": get_args(Waiting),
-}
 _NOT_EMPTY = ("application", "target", "catalog", "spark_version", "environment_version")
 _DURATIONS = ("every", "waiting_grace")
-_SWITCHES = ("read_as_visitor", "spot")
-_LISTS = ("notify", "webhooks", "viewers", "operators", "readers", "owners")
-_PLAIN_LISTS = ("notify", "webhooks")
-_NUMBERS = {"workers": 0, "retries": 0, "timeout_minutes": 1, "backlog_bytes": 0}
+_LEAST = {"workers": 0, "retries": 0, "timeout_minutes": 1, "backlog_bytes": 0}
 # Earlier environments of serverless compute have a client of Spark 3, whose DataFrames have no `toArrow`.
 _OLDEST_ENVIRONMENT = 4
 _MAIL = re.compile(r"[^@\s]+@[^@\s]+")
@@ -76,9 +60,9 @@ class Deployment:
     application: str = "order-system"
     target: str = "dev"
     package: Package = field(default_factory=Package)
-    mode: Mode = "scheduled"
-    layout: LayoutChoice = "default"
-    trigger: Trigger = "schedule"
+    mode: Literal["scheduled", "continuous"] = "scheduled"
+    layout: Literal["default", "one", "group", "resource"] = "default"
+    trigger: Literal["schedule", "table_update"] = "schedule"
     schedule: str = ""
     timezone: str = ""
     every: str = "5s"
@@ -90,7 +74,7 @@ class Deployment:
     compute: ComputeKind = "default"
     environment_version: str = "4"
     base_environment: str = ""
-    performance_target: Performance = "standard"
+    performance_target: Literal["standard", "performance_optimized"] = "standard"
     usage_policy_id: str = ""
     spark_version: str = "17.3.x-scala2.13"
     node_type: str = ""
@@ -101,7 +85,7 @@ class Deployment:
     host: str = ""
     retries: int = 2
     timeout_minutes: int = 360
-    waiting: Waiting = "fail"
+    waiting: Literal["fail", "note"] = "fail"
     waiting_grace: str = "1h"
     notify: tuple[str, ...] = ()
     webhooks: tuple[str, ...] = ()
@@ -116,12 +100,13 @@ class Deployment:
     read_as_visitor: bool = False
 
     def __post_init__(self) -> None:
-        for name, known in _CHOICES.items():
-            _one_of(name, getattr(self, name), known)
+        for name, kind in _TYPES.items():
+            if get_origin(kind) is Literal:
+                _one_of(name, getattr(self, name), get_args(kind))
         for name in _NOT_EMPTY:
             if not getattr(self, name).strip():
                 _refuse(name, "it is empty")
-        for name, least in _NUMBERS.items():
+        for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 _refuse(name, f"it is {getattr(self, name)}, expected {least} or more")
         for name in _DURATIONS:
@@ -151,9 +136,9 @@ class Deployment:
     def from_variables(cls, variables: Mapping[str, Any], target: str = "dev") -> Deployment:
         """The deployment to a target that the bundle's variables describe; variables of other names are ignored."""
         settings: dict[str, Any] = {"target": target}
-        for name in cls.__slots__:
+        for name, kind in _TYPES.items():
             if name in variables and name != "target":
-                settings[name] = _setting(name, str(variables[name]).strip())
+                settings[name] = _setting(name, kind, str(variables[name]).strip())
         return cls(**settings)
 
     @property
@@ -177,22 +162,24 @@ class Deployment:
         return Cloud.at(self.host)
 
 
-def _setting(name: str, text: str) -> Any:
-    """The value of a variable's text. Raises UsageError if the text is not valid."""
-    if name in _NUMBERS:
+_TYPES = get_type_hints(Deployment)
+
+
+def _setting(name: str, kind: Any, text: str) -> Any:
+    """The value of a variable's text, by the type of its field. Raises UsageError if the text is not valid."""
+    if kind is int:
         if not text.isdecimal():
-            msg = f"variable {name!r} is {text!r}, expected a number"
-            raise UsageError(msg)
+            raise UsageError(f"variable {name!r} is {text!r}, expected a number")
         return int(text)
-    if name in _SWITCHES:
+    if kind is bool:
         _one_of(name, text, ("true", "false"))
         return text == "true"
-    if name in _LISTS:
+    if get_origin(kind) is tuple:
         listed = tuple(part for part in (part.strip() for part in text.split(",")) if part)
-        return listed if name in _PLAIN_LISTS else tuple(map(Principal.of, listed))
-    if name == "package":
+        return listed if kind == tuple[str, ...] else tuple(map(Principal.of, listed))
+    if kind is Package:
         return Package.of(text)
-    if name == "run_as":
+    if kind == Principal | None:
         return Principal.of(text) if text else None
     return text
 
@@ -205,5 +192,4 @@ def _one_of(variable: str, value: str, known: tuple[str, ...]) -> None:
 
 def _refuse(variable: str, problem: str | None) -> None:
     if problem is not None:
-        msg = f"variable {variable!r}: {problem}"
-        raise UsageError(msg)
+        raise UsageError(f"variable {variable!r}: {problem}")

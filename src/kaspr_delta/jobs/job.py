@@ -22,9 +22,9 @@ from databricks.bundles.jobs import (
 )
 
 from kaspr_delta.grant import Grant
-from kaspr_delta.jobs import oversight
 from kaspr_delta.jobs.compute import Compute
 from kaspr_delta.jobs.deployment import Deployment
+from kaspr_delta.jobs.oversight import health, oversight
 from kaspr_delta.jobs.storage import Storage
 from kaspr_delta.jobs.trigger import trigger_of
 from kaspr_delta.jobs.watched import watched_tables
@@ -59,12 +59,11 @@ class JobBuilder:
 
     def scheduled(self, work: tuple[Work, ...]) -> Job:
         """One job that runs all units of work in the order of the data, then ends."""
-        job = self._job(self.plan.application, [self._ending(self._task_of(unit), unit.after) for unit in work])
+        job = self.job(self.plan.application, [self._ending(self._task_of(unit), unit.after) for unit in work])
         job.description = f"Agents, joins and made tables of {self.plan.application}, until everything is caught up"
         if self.deployment.trigger == "table_update":
-            tables = list(watched_tables(self.plan, self.storage))
             updates = TableUpdateTriggerConfiguration(
-                table_names=tables,  # type: ignore[arg-type]  # lists are invariant
+                table_names=[*watched_tables(self.plan, self.storage)],
                 min_time_between_triggers_seconds=SECONDS_BETWEEN_UPDATES,
             )
             job.trigger = TriggerSettings(table_update=updates)
@@ -87,7 +86,7 @@ class JobBuilder:
     def continuous(self, unit: Work) -> Job:
         """A job that keeps one unit of work running. Databricks itself restarts it, with growing pauses."""
         title = self.plan.application if unit.key == EVERYTHING else f"{self.plan.application}: {unit.title}"
-        job = self._job(title, [self._task_of(unit, endless=self.deployment.endless)])
+        job = self.job(title, [self._task_of(unit, endless=self.deployment.endless)])
         job.description = unit.description or None
         job.continuous = Continuous(task_retry_mode=TaskRetryMode.ON_FAILURE)
         return job
@@ -100,7 +99,7 @@ class JobBuilder:
         trigger = trigger_of(task.schedule) if task.schedule is not None else None
         endless = task.schedule is not None and trigger is None
         made = self._task(task_key((task.ref,)), (task.ref,), task.description, endless=endless)
-        job = self._job(f"{self.plan.application}: {task.ref}", [made if endless else self._ending(made, ())])
+        job = self.job(f"{self.plan.application}: {task.ref}", [made if endless else self._ending(made, ())])
         job.description = task.description or None
         if isinstance(trigger, CronSchedule):
             job.schedule = trigger
@@ -119,10 +118,11 @@ class JobBuilder:
             timezone_id=wanted.timezone or declared.timezone or "UTC",
         )
 
-    def _job(self, name: str, tasks: list[Task]) -> Job:
-        job, compute = self._described(name, tasks), self._compute
+    def job(self, name: str, tasks: list[Task]) -> Job:
+        """A job of these tasks, without anything that starts it."""
+        job, compute = self._described(name, tasks), self.compute
         job.environments, job.job_clusters = compute.environments(), compute.clusters()
-        job.health = oversight.health(self.deployment)
+        job.health = health(self.deployment)
         if self.deployment.serverless:
             job.performance_target = PerformanceTarget(self.deployment.performance_target.upper())
             job.budget_policy_id = self.deployment.usage_policy_id or None
@@ -131,20 +131,20 @@ class JobBuilder:
     def _described(self, name: str, tasks: list[Task]) -> Job:
         """A job with what all jobs of a deployment have, without compute."""
         wanted = self.deployment
-        return Job(
-            name=name,
-            max_concurrent_runs=1,
-            tasks=tasks,  # type: ignore[arg-type]  # lists are invariant
-            tags={**self._compute.tags, "manifests": self.revision},
-            run_as=JobRunAs(**wanted.run_as.grantee) if wanted.run_as else None,
-            email_notifications=oversight.mails(wanted),
-            webhook_notifications=oversight.webhooks(wanted),
-            notification_settings=oversight.notification_settings(wanted),
-            permissions=oversight.permissions(wanted),  # type: ignore[arg-type]  # as above
+        return Job.from_dict(
+            {
+                "name": name,
+                "max_concurrent_runs": 1,
+                "tasks": [*tasks],
+                "tags": {**self.compute.tags, "manifests": self.revision},
+                "run_as": JobRunAs(**wanted.run_as.grantee) if wanted.run_as else None,
+                **oversight(wanted),
+            }
         )
 
     @property
-    def _compute(self) -> Compute:
+    def compute(self) -> Compute:
+        """The compute of each job."""
         tags = {"framework": JOB_FRAMEWORK, "application": self.plan.application, "target": self.deployment.target}
         return Compute(self.deployment, self.plan.python_packages, tags)
 
@@ -187,7 +187,7 @@ class JobBuilder:
             *(self._granting() if first else ()),
             *(["--continuous", "--every", wanted.every, "--until-changed", _DEPLOYED] if endless else ending),
         ]
-        return self._compute.task(key, f"{title}: {description}" if description else title, parameters)
+        return self.compute.task(key, f"{title}: {description}" if description else title, parameters)
 
     def _granting(self) -> Iterator[str]:
         for option, grants in (("--grant", self.grants), ("--grant-internal", self.internal_grants)):

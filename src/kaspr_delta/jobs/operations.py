@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from databricks.bundles.jobs import Job, JobParameterDefinition, PerformanceTarget, QueueSettings
 
@@ -13,29 +13,24 @@ from kaspr_delta.settings import OPERATION, OPERATION_PARAMETER, PURPOSE_TAG
 _DEFAULT = "status"
 
 
-def operations_job(of: JobBuilder) -> Job:
-    """The job of the application of a builder. It ends, so it is on serverless compute unless all is on clusters."""
-    compute: ComputeKind = "serverless" if of.deployment.compute == "default" else of.deployment.compute
-    return OperationsBuilder(of.plan, replace(of.deployment, compute=compute), of.storage, of.revision).operations()
+def operations_job(builder: JobBuilder) -> Job:
+    """The job of a builder's application, without a schedule. A run that is started during another waits for its turn.
 
-
-@dataclass(frozen=True, slots=True)
-class OperationsBuilder(JobBuilder):
-    """Makes the job. Its parameter holds the command; ``kaspr-delta-task`` knows the commands that it may run."""
-
-    def operations(self) -> Job:
-        """The job, without a schedule. A run that is started during another one waits for its turn."""
-        command = f"{{{{job.parameters.{OPERATION_PARAMETER}}}}}"
-        origin = self.deployment.folder
-        manifests = [f"${{workspace.file_path}}/{origin}", origin]
-        where = ["--app", self.plan.application, "--warehouse", self.storage.warehouse]
-        # It is not tried again, and starts in seconds: somebody waits for the answer.
-        task = self._compute.task(OPERATION, command, [OPERATION, *manifests, command, *where])
-        task.timeout_seconds = self.deployment.timeout_minutes * 60
-        job = self._job(f"{self.plan.application}: operations", [task])
-        job.performance_target = PerformanceTarget.PERFORMANCE_OPTIMIZED if self.deployment.serverless else None
-        job.description = "Commands for people: rebuild KIND/NAME, dead-letters [--retry --only-failed], doctor, status"
-        job.parameters = [JobParameterDefinition(name=OPERATION_PARAMETER, default=_DEFAULT)]
-        job.queue = QueueSettings(enabled=True)
-        job.tags = {**self._compute.tags, "manifests": self.revision, PURPOSE_TAG: OPERATION}
-        return job
+    Its parameter holds the command; ``kaspr-delta-task`` knows the commands that it may run. The job ends, so it is on
+    serverless compute unless all is on clusters.
+    """
+    compute: ComputeKind = "serverless" if builder.deployment.compute == "default" else builder.deployment.compute
+    of = replace(builder, deployment=replace(builder.deployment, compute=compute))
+    command = f"{{{{job.parameters.{OPERATION_PARAMETER}}}}}"
+    manifests = [f"${{workspace.file_path}}/{of.deployment.folder}", of.deployment.folder]
+    where = ["--app", of.plan.application, "--warehouse", of.storage.warehouse]
+    # It is not tried again, and starts in seconds: somebody waits for the answer.
+    task = of.compute.task(OPERATION, command, [OPERATION, *manifests, command, *where])
+    task.timeout_seconds = of.deployment.timeout_minutes * 60
+    job = of.job(f"{of.plan.application}: operations", [task])
+    job.performance_target = PerformanceTarget.PERFORMANCE_OPTIMIZED if of.deployment.serverless else None
+    job.description = "Commands for people: rebuild KIND/NAME, dead-letters [--retry --only-failed], doctor, status"
+    job.parameters = [JobParameterDefinition(name=OPERATION_PARAMETER, default=_DEFAULT)]
+    job.queue = QueueSettings(enabled=True)
+    job.tags = {**of.compute.tags, "manifests": of.revision, PURPOSE_TAG: OPERATION}
+    return job

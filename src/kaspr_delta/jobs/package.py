@@ -26,8 +26,7 @@ class Package:
     def of(cls, text: str) -> Package:
         """The package that a variable names; the version that deploys if the text is empty. Raises UsageError."""
         if text and not text.endswith(".whl") and not _REQUIREMENT.fullmatch(text):
-            msg = f"variable 'package' is {text!r}, expected kaspr-delta==VERSION or the path of its wheel"
-            raise UsageError(msg)
+            raise UsageError(f"variable 'package' is {text!r}, expected kaspr-delta==VERSION or the path of its wheel")
         return cls(text) if text else cls()
 
     @property

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from datetime import datetime, timezone
 
+from cronsim import CronSim
 from databricks.bundles.jobs import (
     CronSchedule,
     PeriodicTriggerConfiguration,
@@ -21,7 +22,7 @@ _UNITS = (
     (60 * _MINUTE, PeriodicTriggerConfigurationTimeUnit.HOURS),
     (_MINUTE, PeriodicTriggerConfigurationTimeUnit.MINUTES),
 )
-_WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+_WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")  # cronsim counts them from 0 to 7
 
 
 def trigger_of(schedule: SchedulePlan) -> CronSchedule | TriggerSettings | None:
@@ -43,12 +44,14 @@ def quartz_of(cron: str) -> str | None:
     '0 */15 9-17 ? * MON,TUE,WED,THU,FRI'
     >>> quartz_of("0 0 1 * mon")
     """
-    fields = for_cronsim(cron).upper().split()
-    second = fields.pop(0) if len(fields) == 6 else "0"  # noqa: PLR2004  six: with seconds, which come first here
-    minute, hour, day, month, weekday = fields
+    # Any moment will do: only the fields are looked at.
+    parsed = CronSim(for_cronsim(cron), datetime(2000, 1, 1, tzinfo=timezone.utc))
+    second, minute, hour, day, month, weekday = parsed.parts
     if not second.isdecimal() or "*" not in {day, weekday}:
         return None
-    days = f"? {month} {','.join(_weekdays(weekday))}" if weekday != "*" else f"{day} {month} ?"
+    # By name, because quartz numbers the days differently.
+    names = ",".join(dict.fromkeys(name for number, name in enumerate(_WEEKDAYS) if number in parsed.weekdays))
+    days = f"? {month} {names}" if weekday != "*" else f"{day} {month} ?"
     return f"{second} {minute} {hour} {days}"
 
 
@@ -57,23 +60,3 @@ def _every(milliseconds: int) -> TriggerSettings | None:
         if milliseconds % length == 0:
             return TriggerSettings(periodic=PeriodicTriggerConfiguration(interval=milliseconds // length, unit=unit))
     return None
-
-
-def _weekdays(field: str) -> list[str]:
-    """The weekdays of a cron field by name, because quartz numbers the days differently."""
-    return list(dict.fromkeys(_WEEKDAYS[number] for part in field.split(",") for number in _numbers(part)))
-
-
-def _numbers(part: str) -> Iterator[int]:
-    span, _, step = part.partition("/")
-    first, _, last = span.partition("-")
-    if first == "*":
-        begin, end = 0, 6
-    else:
-        begin = _weekday(first)
-        end = _weekday(last) if last else 6 if step else begin
-    yield from range(begin, end + 1, int(step or 1))
-
-
-def _weekday(text: str) -> int:
-    return int(text) if text.isdecimal() else _WEEKDAYS.index(text)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise, permutations
 from typing import Literal
 
 import networkx as nx
 
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan
-from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TablePlan, TopicPlan
+from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TopicPlan
 from kaspr_delta.spec.diagnostics import Location
 
 Layout = Literal["one", "group", "resource"]
@@ -54,12 +54,11 @@ def work_of(plan: Plan, layout: Layout = "group") -> tuple[Work, ...]:
     if layout == "one":
         whole = Work(EVERYTHING, tuple(order), plan.location, "", ())
         return (whole,) if order else ()
-    parts = _parts(plan, order, plan.groups if layout == "group" else ())
-    graph = _graph_of_parts(plan, parts)
-    position = {part: order.index(part[0]) for part in parts}
+    graph = _parts(plan, order, plan.groups if layout == "group" else ())
+    position = {part: order.index(part[0]) for part in graph}
     if layout == "resource":
         _chain_groups(graph, plan, position)
-    keys = {part: task_key(part) for part in parts}
+    keys = {part: task_key(part) for part in graph}
     return tuple(
         _work(plan, part, keys[part], tuple(sorted(keys[before] for before in graph.predecessors(part))))
         for part in nx.lexicographical_topological_sort(graph, key=position.__getitem__)
@@ -84,25 +83,29 @@ def task_key(resources: tuple[ResourceRef, ...]) -> str:
 Part = tuple[ResourceRef, ...]
 
 
-def _parts(plan: Plan, order: list[ResourceRef], groups: tuple[Part, ...]) -> tuple[Part, ...]:
-    """The runnable resources in parts: one task must run all of a part. Each part is in the order of the stages.
+def _parts(plan: Plan, order: list[ResourceRef], groups: tuple[Part, ...]) -> nx.DiGraph[Part]:
+    """The runnable resources in parts: one task must run all of a part. An edge leads to a part that reads another.
 
-    Members of one of the ``groups``, and resources that feed one another, are in one part.
+    Members of one of the ``groups``, and resources that feed one another, are in one part; so is a join that one agent
+    of a group feeds and another one reads. Edges that follow from others are left out.
     """
-    together: nx.Graph[ResourceRef] = nx.Graph()
-    together.add_nodes_from(order)
-    loops = [stage.resources for stage in plan.stages if stage.loop]
-    for members in (*groups, *loops):
-        together.add_edges_from(combinations((member for member in members if member in together), 2))
-    flow = _flow(plan)
-    while True:
-        parts = tuple(tuple(sorted(part, key=order.index)) for part in nx.connected_components(together))
-        # A group can enclose a join that one of its agents feeds and another one reads: then they are one part.
-        circles = [circle for circle in _circles(flow, parts) if len(circle) > 1]
-        if not circles:
-            return parts
-        for circle in circles:
-            together.add_edges_from((first[0], second[0]) for first, second in combinations(circle, 2))
+    runnable = {str(resource): resource for resource in order}
+    flow: nx.DiGraph[str] = nx.DiGraph()
+    flow.add_nodes_from(runnable)
+    flow.add_edges_from((edge.source, edge.target) for edge in plan.edges)
+    for members in (*groups, *(stage.resources for stage in plan.stages if stage.loop)):
+        flow.add_edges_from(permutations((str(member) for member in members if str(member) in runnable), 2))
+    circles: nx.DiGraph[int] = nx.condensation(flow)
+    parts: dict[int, Part] = {}
+    for circle, nodes in circles.nodes(data="members"):
+        if part := tuple(sorted((runnable[node] for node in nodes if node in runnable), key=order.index)):
+            parts[circle] = part
+    feeds: nx.DiGraph[Part] = nx.DiGraph()
+    feeds.add_nodes_from(parts.values())
+    for circle, part in parts.items():
+        feeds.add_edges_from((part, parts[later]) for later in nx.descendants(circles, circle) if later in parts)
+    direct: nx.DiGraph[Part] = nx.transitive_reduction(feeds)
+    return direct
 
 
 def _chain_groups(graph: nx.DiGraph[Part], plan: Plan, position: dict[Part, int]) -> None:
@@ -110,38 +113,6 @@ def _chain_groups(graph: nx.DiGraph[Part], plan: Plan, position: dict[Part, int]
     order = list(nx.lexicographical_topological_sort(graph, key=position.__getitem__))
     for group in plan.groups:
         graph.add_edges_from(pairwise(part for part in order if not set(part).isdisjoint(group)))
-
-
-def _circles(flow: nx.DiGraph[str], parts: tuple[Part, ...]) -> list[list[Part]]:
-    circles = nx.strongly_connected_components(_merged(flow, parts))
-    return [[node for node in circle if not isinstance(node, str)] for circle in circles]
-
-
-def _graph_of_parts(plan: Plan, parts: tuple[Part, ...]) -> nx.DiGraph[Part]:
-    """The graph of the parts that feed other parts through tables and topics, without edges that follow from others."""
-    merged = _merged(_flow(plan), parts)
-    feeds: nx.DiGraph[Part] = nx.DiGraph()
-    feeds.add_nodes_from(parts)
-    for part in parts:
-        later = (node for node in nx.descendants(merged, part) if not isinstance(node, str))
-        feeds.add_edges_from((part, node) for node in later if node != part)
-    direct: nx.DiGraph[Part] = nx.transitive_reduction(feeds)
-    return direct
-
-
-def _flow(plan: Plan) -> nx.DiGraph[str]:
-    flow: nx.DiGraph[str] = nx.DiGraph()
-    flow.add_edges_from((edge.source, edge.target) for edge in plan.edges)
-    return flow
-
-
-def _merged(flow: nx.DiGraph[str], parts: tuple[Part, ...]) -> nx.DiGraph[str | Part]:
-    """The data flow with the resources of a part merged into one node."""
-    part_of = {str(resource): part for part in parts for resource in part}
-    merged: nx.DiGraph[str | Part] = nx.DiGraph()
-    merged.add_nodes_from(parts)
-    merged.add_edges_from((part_of.get(source, source), part_of.get(target, target)) for source, target in flow.edges)
-    return merged
 
 
 def _work(plan: Plan, part: Part, key: str, after: tuple[str, ...]) -> Work:
@@ -152,19 +123,12 @@ def _work(plan: Plan, part: Part, key: str, after: tuple[str, ...]) -> Work:
 
 def _declared(plan: Plan, resource: ResourceRef) -> tuple[Location, str]:
     """Where a resource is declared, and its description."""
-    known: JoinPlan | TablePlan | AgentPlan | TopicPlan | None
-    match resource.kind:
-        case "join":
-            known = plan.join(resource.name)
-        case "table":
-            known = plan.table(resource.name)
-        case "agent":
-            known = plan.agent(resource.name)
-        case _:
-            known = plan.topic(resource.name)
-    if known is None:
-        msg = f"{resource} stands in a stage of the plan but is not declared in it"
-        raise LookupError(msg)
-    if isinstance(known, TopicPlan):
-        return known.bound.location, known.bound.text
-    return known.location, known.description
+    if resource.kind == "table":
+        table = plan.known_table(resource.name)
+        return table.location, table.description
+    running = plan.running(resource)
+    if isinstance(running, TopicPlan):
+        return running.bound.location, running.bound.text
+    if isinstance(running, JoinPlan | AgentPlan):
+        return running.location, running.description
+    raise LookupError(f"{resource} stands in a stage of the plan but is not declared in it")

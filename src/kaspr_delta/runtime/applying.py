@@ -12,11 +12,11 @@ from kaspr_delta.control.events import REBUILD_REQUIRED
 from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded
 from kaspr_delta.control.source_tables import source_findings
-from kaspr_delta.errors import ManifestError, UsageError
-from kaspr_delta.plan.builder.build import build_plans, named
+from kaspr_delta.errors import UsageError
+from kaspr_delta.plan.builder.build import build_plans, named, runnable_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.spec.diagnostics import Finding, has_errors, sorted_findings
+from kaspr_delta.spec.diagnostics import Finding, sorted_findings
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.spec.loader import LoadedManifests
 from kaspr_delta.storage.limits import Limits
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+Change = Literal["created", "configured", "unchanged", "deleted"]
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome for a resource."""
@@ -36,7 +39,7 @@ class Outcome:
     application: str
     kind: str
     name: str
-    what: Literal["created", "configured", "unchanged", "deleted"]
+    what: Change
 
 
 def registry_of(warehouse: Warehouse, schema: str, app: str | None = None) -> Registry:
@@ -124,10 +127,7 @@ def apply_manifests(
 
 def _chosen(manifests: LoadedManifests, app: str | None) -> tuple[Plan, ...]:
     """The plans of all applications, or of the named one."""
-    plans, findings = build_plans(manifests)
-    if has_errors(findings):
-        raise ManifestError(findings)
-    chosen = named(plans, app)
+    chosen = named(runnable_plans(manifests), app)
     if not chosen:
         raise UsageError(
             "there is no application in these manifests: label resources with kaspr.io/app, or add a KasprApp"
@@ -138,9 +138,7 @@ def _chosen(manifests: LoadedManifests, app: str | None) -> tuple[Plan, ...]:
 def updated(before: list[Document], new: list[Document], root: Path | None) -> list[Document]:
     """The documents after new ones were applied, see ``applied``. Raises ManifestError if they cannot run."""
     after = applied(before, new, root)
-    _, found = build_plans(loaded(after))
-    if has_errors(found):
-        raise ManifestError(found)
+    runnable_plans(loaded(after))
     return after
 
 
@@ -161,8 +159,7 @@ def _outcomes(
         if document.id in named:
             known = old.get(document.id)
             same = known is not None and known.generation == document.generation
-            what: Literal["created", "configured", "unchanged"] = "configured"
-            what = "created" if known is None else "unchanged" if same else "configured"
+            what: Change = "created" if known is None else "unchanged" if same else "configured"
             yield Outcome(application, document.kind, document.name, what)
     for document in before:
         if document.id not in left:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from kaspr_delta.control.dead_letters import summed_by_resource
 from kaspr_delta.control.totals import LastBatches, Totals, after
 from kaspr_delta.engine.batch.counters import Metric, as_metrics, native_failures, work_of
 from kaspr_delta.plan.definition.application import Plan
@@ -94,15 +95,15 @@ class Status:
     native_failures: Mapping[NativeFailure, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plan: Plan, totals: Totals) -> Status:
-        """The status of a plan's resources, summed over the batches of all runs so far."""
-        reasons = dict(plan.waiting)
+    def of(cls, plan: Plan, totals: Totals, letters: Mapping[tuple[str, str], int]) -> Status:
+        """The status of a plan's resources, summed over the batches of all runs so far. ``letters``: see letters_in."""
+        reasons, failed = dict(plan.waiting), summed_by_resource(letters)
         resources = []
         for ref in dict.fromkeys([*plan.runs, *reasons]):
             done = totals.resources.get(str(ref))
             state = in_words(reasons[ref]) if ref in reasons else "new" if done is None else "ran"
             counts = {} if done is None else {**done, "last": LastBatch.of(**done["last"])}
-            resources.append(ResourceStatus(ref, state, **counts))
+            resources.append(ResourceStatus(ref, state, dead_letters=failed[str(ref)], **counts))
         counters = totals.summed_counters
         return cls(tuple(resources), tuple(as_metrics(counters)), native_failures(counters))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from kaspr_delta.engine.batch.stream_run import ResourceRun
@@ -37,16 +38,10 @@ class TableGroups:
         """The resources in lists that run one after another. Unless ``by_batch``, no two of a list share tables."""
         if self.by_batch:
             return [list(refs)]
-        lists: list[list[ResourceRef]] = []
-        met: dict[str, int] = {}
+        groups: dict[str, list[ResourceRef]] = {}
         for ref in refs:
-            group = self.runs[ref].resource.table_group
-            count = met.get(group, 0)
-            met[group] = count + 1
-            if count == len(lists):
-                lists.append([])
-            lists[count].append(ref)
-        return lists
+            groups.setdefault(self.runs[ref].resource.table_group, []).append(ref)
+        return [[ref for ref in one_of_each if ref] for one_of_each in zip_longest(*groups.values())]
 
     @contextlib.contextmanager
     def held(self, refs: Sequence[ResourceRef]) -> Iterator[None]:

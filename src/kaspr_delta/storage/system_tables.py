@@ -63,12 +63,6 @@ class SystemTables(Protocol):
         greatest = ", ".join(f"{quoted(name)} DESC" for name in order)
         return self.rows(table, f"WHERE {condition or 'true'} ORDER BY {greatest}{_limit(most or self.most_rows)}")
 
-    def grouped(self, table: str, columns: Sequence[str]) -> dict[tuple[str | None, ...], int]:
-        """The number of rows of a table by their texts in these columns."""
-        names = ", ".join(map(quoted, columns))
-        found = self.query(table, f"SELECT {names}, count(*) AS many FROM t GROUP BY {names}{_limit(self.most_rows)}")
-        return {tuple(row[name] for name in columns): int(row["many"]) for row in found}
-
 
 class RetryTables(SystemTables, Protocol):
     """The same with the reads and writes of a retry of dead letters, of topics and channels."""

@@ -9,14 +9,11 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from kaspr_delta.control.dead_letters import DeadLetters, Letter
-from kaspr_delta.control.figures import summed_by_resource
+from kaspr_delta.control.dead_letters import MOST_RETRIED, DeadLetters, Letter, letters_in, summed_by_resource
 from kaspr_delta.web.access import Seals, Visitor
 
 # Letters on a page.
 _MOST = 200
-# Letters that one form retries.
-_AT_ONCE = 10_000
 # Characters of a value.
 _LONGEST = 300
 
@@ -25,7 +22,7 @@ def all_letters(letters: DeadLetters, visitor: Visitor) -> dict[str, Any]:
     """The newest letters, of one resource or of all, each with its retry link or the reason why it has none."""
     resource = visitor.query.get("resource") or None
     with ThreadPoolExecutor() as at_once:
-        counting = at_once.submit(letters.counts)
+        counting = at_once.submit(letters_in, letters.tables.query)
         newest = letters.newest(_MOST, resource)
     return {
         "title": "dead letters",
@@ -108,7 +105,7 @@ def short_text(value: Any, longest: int = _LONGEST) -> str:
 
 
 def _chosen(letters: DeadLetters, query: Mapping[str, str]) -> list[Letter]:
-    return letters.newest(_AT_ONCE, query.get("resource", ""), query.get("letter") or None)
+    return letters.newest(MOST_RETRIED, query.get("resource", ""), query.get("letter") or None)
 
 
 def _asking(**query: str) -> str:

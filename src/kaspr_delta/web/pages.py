@@ -13,7 +13,6 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from kaspr_delta.control.figures import tables_with_rows
 from kaspr_delta.control.kubectl import age
 from kaspr_delta.control.registry import Document, Registry
 from kaspr_delta.control.resource_status import kept_in, resource_statuses
@@ -130,7 +129,7 @@ class Pages:
         drawn = picture(plan)
         with ThreadPoolExecutor() as at_once:
             documents = at_once.submit(self._documents, store)
-            figures = store.figures(plan, tables_with_rows(plan))
+            figures = store.figures(plan)
         everything = {str(one.ref): one for one in resource_statuses(documents.result(), plan, figures)}
         labels = {*everything, *(box.label for box in drawn.boxes)}
         return {

@@ -34,9 +34,8 @@ def resource_page(
     store: Store, plan: Plan, documents: list[Document], ref: ResourceRef, visitor: Visitor
 ) -> dict[str, Any]:
     """The values for the template of a resource that has a document."""
-    table = kept_in(plan, ref)
     with ThreadPoolExecutor() as at_once:  # each may be a statement of a second
-        counting = at_once.submit(store.figures, plan, {table} if table else (), {ref})
+        counting = at_once.submit(store.figures, plan, ref)
         rows = at_once.submit(readable, f"the rows of {ref}", partial(_rows, store, plan, ref, visitor))
         happening = at_once.submit(readable, "events", partial(_events, store, ref))
         batches = _batches_of(store, ref)
@@ -57,7 +56,7 @@ def topic_page(store: Store, plan: Plan, topic: TopicPlan) -> dict[str, Any]:
     """The values for the template of a topic: its records, its binding, and the resources that it connects."""
     table, ref, label = topic.delta_name, topic.ref, str(topic.ref)
     with ThreadPoolExecutor() as at_once:
-        counting = at_once.submit(store.figures, plan, {table}, {ref})
+        counting = at_once.submit(store.figures, plan, ref)
         reading = at_once.submit(
             readable, f"'{table}'", lambda: store.system.newest(table, ("timestamp", "seq"), _RECORDS)
         )

@@ -6,8 +6,10 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from kaspr_delta.control.dead_letters import letters_in
 from kaspr_delta.control.registry import Document, Registry, manifests
 from kaspr_delta.control.source_tables import as_found, known
 from kaspr_delta.control.totals import Totals
@@ -90,8 +92,9 @@ class Served:
     def status(self) -> Status:
         """The status of the resources, without numbers of batches if these cannot be read."""
         done = readable("the progress of resources", self.store.done)
+        letters = readable("the dead letters", partial(letters_in, self.store.system.query))
         plan = without_waiting(as_found(self.store.system, self.site.plan), self.store.rebuilds(self.site.plan))
-        return Status.of(plan, Totals() if isinstance(done, str) else done)
+        return Status.of(plan, Totals() if isinstance(done, str) else done, {} if isinstance(letters, str) else letters)
 
     def key_counts(self) -> dict[str, int]:
         """How many rows each table has. Foreign tables are left out, and tables that cannot be read."""

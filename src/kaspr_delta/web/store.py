@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Protocol
@@ -67,11 +67,8 @@ class Store(Protocol):
     def letters(self, plan: Plan) -> DeadLetters:
         """The dead letters."""
 
-    def figures(self, plan: Plan, tables: Collection[str], refs: Collection[ResourceRef] | None = None) -> Figures:
-        """The numbers of an application: the rows of these tables, and, where known, the lag of these resources.
-
-        Without ``refs`` the lag of all resources and the counters are included.
-        """
+    def figures(self, plan: Plan, only: ResourceRef | None = None) -> Figures:
+        """The numbers of an application. Rows and, where known, lags are those of all resources, or of one only."""
 
     def seen_by(self, visitor: Visitor) -> Store:
         """The store with the permissions of a visitor of pages."""
@@ -86,7 +83,7 @@ class LocalStore:
 
     delta: DeltaRs
     look: float = 0.5
-    system: SystemTables = field(init=False)
+    system: NativeSystemTables = field(init=False)
     tables: PageReads = field(init=False)
     _totals: LocalTotals = field(init=False)
     _copies: dict[Any, LocalCopy] = field(default_factory=dict, init=False)
@@ -130,10 +127,10 @@ class LocalStore:
         return rebuilds_in(plan, self.delta.rows)
 
     def letters(self, plan: Plan) -> RetryableDeadLetters:
-        return RetryableDeadLetters.of(self.delta, plan)
+        return RetryableDeadLetters(self.system, plan)
 
-    def figures(self, plan: Plan, tables: Collection[str], refs: Collection[ResourceRef] | None = None) -> Figures:
-        return Figures.of(self.delta, plan, tables, refs)
+    def figures(self, plan: Plan, only: ResourceRef | None = None) -> Figures:
+        return Figures.in_folder(self.delta, plan, self._totals, only)
 
     def seen_by(self, visitor: Visitor) -> LocalStore:  # noqa: ARG002  all are the user of the server
         return self

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from kaspr_delta.control.dead_letters import DeadLetters
-from kaspr_delta.control.figures import Figures, summed_by_resource
+from kaspr_delta.control.figures import Figures
 from kaspr_delta.control.rebuilds import rebuilds_in
-from kaspr_delta.control.totals import Totals, counters_by_resource, sums_by_resource, totals_by_spark, with_letters
+from kaspr_delta.control.totals import Totals, sums_by_resource, totals_by_spark
 from kaspr_delta.engine.agent.table_state import Cell, RowKey
-from kaspr_delta.engine.batch.counters import as_metrics
 from kaspr_delta.engine.streams.effect import RECORD
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
 from kaspr_delta.storage.layout import TOPIC, WRITTEN_AT
-from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.spark.sql_text import literal, struct_of
 from kaspr_delta.storage.warehouse.reads import WarehousePageReads, WarehouseSystemTables, json_of
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, binary
@@ -35,7 +31,6 @@ if TYPE_CHECKING:
 
 # delta-rs does not find DECIMAL keys by text: it skips files by statistics in floating point.
 _SPARK = Dialect(literal, binary, FOUND_BY_TEXT | {"DECIMAL"})
-_PROGRESS_READ = "the progress of resources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,21 +135,11 @@ class WarehouseStore:
     def letters(self, plan: Plan) -> DeadLetters:
         return DeadLetters(self.system, plan)
 
-    def figures(self, plan: Plan, tables: Collection[str], refs: Collection[ResourceRef] | None = None) -> Figures:
+    def figures(self, plan: Plan, only: ResourceRef | None = None) -> Figures:
         query = self.system.query
-        with ThreadPoolExecutor() as at_once:
-            counting = at_once.submit(self.tables.counts, tables)
-            adding = at_once.submit(readable, _PROGRESS_READ, partial(sums_by_resource, query))
-            failed = at_once.submit(readable, "the dead letters", self.letters(plan).counts)
-            starting = at_once.submit(readable, "the states of resources", partial(self.rebuilds, plan))
-            counted = readable(_PROGRESS_READ, partial(counters_by_resource, query)) if refs is None else {}
-        letters, sums, rebuilds = failed.result(), adding.result(), starting.result()
-        now = {} if isinstance(letters, str) else summed_by_resource(letters)
-        done = sums if isinstance(sums, str) else with_letters(sums, now)
-        counters = {} if isinstance(counted, str) else counted
-        metrics = {name: as_metrics(counts) for name, counts in counters.items()}
-        stale = {} if isinstance(rebuilds, str) else rebuilds
-        return Figures(counting.result(), done, letters, metrics, rebuilds=stale)
+        # The page of one resource shows no counters: that statement is spared.
+        totals = self.done if only is None else lambda: Totals(sums_by_resource(query))
+        return Figures.of(plan, only, self.tables, totals, query)
 
     def seen_by(self, visitor: Visitor) -> WarehouseStore:
         if self.client_of is None or not visitor.token:

@@ -9,7 +9,7 @@ from typing import Any
 import deltalake
 import pytest
 
-from kaspr_delta.control.dead_letters import Letter, Origin
+from kaspr_delta.control.dead_letters import Letter, Origin, letters_in
 from kaspr_delta.control.retry import RetryableDeadLetters
 from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EVENTS, PROBLEM, RETRY_FOR, TOPIC, Layout
 from kaspr_delta.storage.native.delta_rs import DeltaRs
@@ -26,7 +26,7 @@ HEADERS = [{"key": "trace", "value": b"\x00\xff"}]
 
 @pytest.fixture
 def letters(delta: DeltaRs) -> RetryableDeadLetters:
-    return RetryableDeadLetters.of(delta, plan_of_bundle("order-system"))
+    return RetryableDeadLetters(NativeSystemTables(delta), plan_of_bundle("order-system"))
 
 
 def on_topic(delta: DeltaRs, *records: dict[str, Any]) -> None:
@@ -178,7 +178,7 @@ def test_a_letter_that_cannot_be_retried_stays_and_names_the_alternative(
 
 
 def test_a_letter_of_a_joins_stream_side_comes_from_its_topic(delta: DeltaRs) -> None:
-    views = RetryableDeadLetters.of(delta, plan_of_bundle("page-views"))
+    views = RetryableDeadLetters(NativeSystemTables(delta), plan_of_bundle("page-views"))
     join = views.plan.joins[0]
     source = join.left if isinstance(join.left, str) else join.left.name
     assert source == "PageViews"
@@ -204,7 +204,7 @@ KasprAgent/two: {input: {channel: {name: paired}}}
 @pytest.fixture
 def readers(delta: DeltaRs) -> RetryableDeadLetters:
     """Letters of an application in which a topic has five readers, one of them an export."""
-    return RetryableDeadLetters.of(delta, plan_of("readers", READERS))
+    return RetryableDeadLetters(NativeSystemTables(delta), plan_of("readers", READERS))
 
 
 def test_a_retry_for_one_reader_marks_the_record_in_its_headers(delta: DeltaRs, letters: RetryableDeadLetters) -> None:
@@ -257,5 +257,5 @@ def test_letters_are_counted_by_resource_and_source(delta: DeltaRs, letters: Ret
     mine, other = sorted(letters.newest(10), key=lambda letter: letter.resource)
     assert letters.other_readers(mine) == []
     assert letters.origin_of(other) is None
-    assert letters.counts() == {("agent/ingest-orders", "raw-orders"): 1, ("agent/other", "raw-orders"): 1}
+    assert letters_in(delta.rows) == {("agent/ingest-orders", "raw-orders"): 1, ("agent/other", "raw-orders"): 1}
     assert Letter(**delta.rows(DEAD_LETTERS)[0]).copies == 1

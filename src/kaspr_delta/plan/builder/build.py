@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from kaspr_delta.errors import NotFoundError
+from kaspr_delta.errors import ManifestError, NotFoundError
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, S_co, applications, channel_of
 from kaspr_delta.plan.builder.bindings import bound_topics
 from kaspr_delta.plan.builder.copartitioning import Copartitioning
@@ -29,7 +29,7 @@ from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.typed_joins import type_problems
 from kaspr_delta.plan.names import application_id, changelog_topic, delta_name
 from kaspr_delta.spec.cron import quartz_problem, timezone_problem
-from kaspr_delta.spec.diagnostics import Finding, Report, sorted_findings
+from kaspr_delta.spec.diagnostics import Finding, Report, has_errors, sorted_findings
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.loader import LoadedManifests
 from kaspr_delta.spec.near import suggestion
@@ -57,6 +57,14 @@ def build_plans(loaded: LoadedManifests) -> tuple[tuple[Plan, ...], tuple[Findin
         plans.append(replace(plan, findings=sorted_findings((*common.findings, *report.findings))))
         everything.extend(report.findings)
     return tuple(plans), sorted_findings(everything)
+
+
+def runnable_plans(loaded: LoadedManifests) -> tuple[Plan, ...]:
+    """The plans of all applications, sorted by name. Raises ManifestError, with all findings, if one is an error."""
+    plans, findings = build_plans(loaded)
+    if has_errors(findings):
+        raise ManifestError(findings)
+    return plans
 
 
 def named(plans: tuple[Plan, ...], app: str | None) -> tuple[Plan, ...]:
