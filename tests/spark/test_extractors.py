@@ -70,6 +70,7 @@ KasprJoin/joined:
 """
 
 
+@pytest.mark.slow
 def test_a_large_batch_calls_the_extractor_once_for_each_changed_row(spark: SparkSession, tmp_path: Path) -> None:
     calls = tmp_path / "calls"
     app = opened(spark, tmp_path, "counted", COUNTED.format(calls=str(calls)))

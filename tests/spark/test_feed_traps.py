@@ -150,6 +150,7 @@ def change_and_vacuum(app: Application) -> None:
         app.spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
 
 
+@pytest.mark.slow
 def test_a_join_fills_a_gap_if_the_application_sets_ongap_to_rebuild(spark: SparkSession, tmp_path: Path) -> None:
     manifests = tmp_path / "joins.yaml"
     settings = "metadata: {name: joins}\nspec: {config: {onGap: rebuild}}\n"

@@ -156,6 +156,7 @@ def test_a_task_that_fails_is_a_dead_letter_and_writes_nothing(later: Applicatio
     assert later.table("prefs").get("x") is None
 
 
+@pytest.mark.slow
 def test_a_continuous_run_follows_new_topics_runs_tasks_and_times_out_take(later: Application) -> None:
     app = later
     only = ["agent/router", "agent/count-regions", "agent/buffer", "task/report", "task/beat"]

@@ -55,6 +55,7 @@ def records_with_rows(app: Application, join: str) -> list[tuple[Any, Any, Any]]
     return [(left["n"], right and right["id"], right and right["name"]) for left, right in rows]
 
 
+@pytest.mark.slow
 def test_a_record_meets_the_current_row_after_any_kind_of_statement(shop: Shop) -> None:
     columns_by_name = "ALTER TABLE {} SET TBLPROPERTIES (delta.columnMapping.mode = 'name')"
     for number, statements in enumerate(
