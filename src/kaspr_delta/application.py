@@ -20,10 +20,11 @@ from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.table import TableHandle
 from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
 from kaspr_delta.control.dead_letters import letters_in
-from kaspr_delta.control.events import REBUILD_REQUIRED, REBUILT
+from kaspr_delta.control.events import COMPARED, REBUILD_REQUIRED, REBUILT
 from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.registry import Registry, documents_of, loaded, without
 from kaspr_delta.control.totals import LocalTotals, totals_by_spark
+from kaspr_delta.engine.batch.comparison import Comparison
 from kaspr_delta.engine.batch.topic_commit import known_topics
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
@@ -291,6 +292,20 @@ class Application:
         in one commit. Raises NotFoundError, UsageError for resources without such a state, and AlreadyRunningError if
         another process still runs the resource after ``patience`` seconds.
         """
+        return self._runner(None).rebuild(self._rebuildable(resource), patience)
+
+    def compare(self, resource: str, *, patience: float = 0) -> Comparison:
+        """Compare the result of a resource with what a rebuild would make of it; the rows that differ are in a table.
+
+        Beside it there is an event; the result and its state stay as they are. Raises like ``rebuild``, and UsageError
+        for a join with a stream.
+        """
+        runner = self._runner(None)
+        comparison = runner.compare(self._rebuildable(resource), patience)
+        self._tell(runner)
+        return comparison
+
+    def _rebuildable(self, resource: str) -> ResourceRef:
         kind, _, name = resource.partition("/")
         (ref,) = self._refs([f"{short_kind(kind_called(kind))}/{name}"])
         self._look_again()
@@ -303,7 +318,7 @@ class Application:
             raise UsageError(
                 f"{ref} is made from a stream, whose old records may be gone: delete it with --purge and apply it again"
             )
-        return self._runner(None).rebuild(ref, patience)
+        return ref
 
     def delete(self, kind: str, name: str, *, purge: bool = False) -> None:
         """Remove a resource from the application. Its data stay, and are used again when it is applied again.
@@ -406,7 +421,9 @@ class Application:
         return self.delta.newest(self.spark, one.log).version != one.version
 
     def _tell(self, runner: Runner) -> None:
-        """Append an event for each resource that needs a rebuild, and for each that was rebuilt."""
+        """Append an event for each resource that needs a rebuild, that was compared, or that was rebuilt."""
+        for ref, comparison in runner.compared.items():
+            self._registry.note(kind_called(ref.kind), ref.name, COMPARED, comparison)
         for ref, reason in runner.rebuilds.items():
             self._registry.warn(kind_called(ref.kind), ref.name, REBUILD_REQUIRED, reason)
         for ref, reason in runner.rebuilt.items():

@@ -64,11 +64,25 @@ class AlreadyRunningError(KasprError):
 
 
 class RebuildNeededError(KasprError):
-    """A resource cannot go on from its state. Nothing was changed; a rebuild makes a new state."""
+    """A resource cannot go on from its state. Nothing was changed; a rebuild makes a new state.
 
-    def __init__(self, resource: str, reason: str) -> None:
-        super().__init__(f"{resource} cannot go on: {reason}. Bring it up to date with: kaspr-delta rebuild {resource}")
+    ``compared`` says what it would change, if that is known.
+    """
+
+    def __init__(self, resource: str, reason: str, compared: str = "") -> None:
+        command = f"kaspr-delta rebuild {resource}"
+        ways = f"Bring it up to date with: {command}"
+        if compared:
+            ways = (
+                f"Its result stays as it was, compared {compared}. Take the new one with: {command}; or keep the old"
+                " one: apply the old definition again"
+            )
+        super().__init__(f"{resource} cannot go on: {reason}. {ways}")
         self.resource, self.reason = resource, reason
+
+    def after(self, compared: str) -> RebuildNeededError:
+        """The same error after a comparison."""
+        return RebuildNeededError(self.resource, self.reason, compared)
 
 
 class SerializationError(KasprError):

@@ -109,6 +109,8 @@ def test_a_rebuild_writes_no_unchanged_row(app: Application) -> None:
     for table in ("sold", "per-carrier", "worth"):
         name = table.replace("-", "_")
         before, rows = {name: app.delta.newest(app.spark, name).version}, app.table(table).to_dict()
+        compared = app.compare(f"table/{table}")
+        assert (compared.added, compared.removed, compared.changed, compared.equal) == (0, 0, 0, len(rows))
         app.rebuild(f"table/{table}")
         assert app.table(table).to_dict() == rows
         assert changed_since(app, before) == {name: []}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kaspr_delta import Application, NotFoundError, ResourceFailedError, UsageError
+from kaspr_delta.control.registry import Registry
 from kaspr_delta.engine.batch import migrations, recovery
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT
 from kaspr_delta.errors import SetupError
@@ -17,12 +19,12 @@ from kaspr_delta.runtime.run_events import Migrated, RunEvent, StateRebuilt, Wai
 from tests.continuous import running, wait_until
 from tests.limits import set_limits
 from tests.spark.channels import last_values
+from tests.spark.dying import lost_power
 from tests.spark.killing import around_writes, killed
 
 MANIFESTS = (Path(__file__).parent / "applications" / "joins.yaml").read_text()
 BY_PRODUCT = 'return order["product_id"]'
 BY_SPARE = "return order.get('spare') or order['product_id']"
-BY_ITSELF = "{config: {onChange: rebuild}}"
 INNER = "join/inner"
 JOINS = [INNER, "join/left"]
 
@@ -34,14 +36,10 @@ class Warehouse:
         self.spark = spark
         self.folder = folder
 
-    def open(self, joins: int = -1, *, by_itself: bool = False, **changes: str) -> Application:
-        """The application with changes, those of the extractor in all joins or in the first ones.
-
-        ``by_itself``: with ``onChange: rebuild``.
-        """
-        text = MANIFESTS
-        if by_itself:
-            text = text.replace("metadata: {name: joins}\n", f"metadata: {{name: joins}}\nspec: {BY_ITSELF}\n", 1)
+    def open(self, joins: int = -1, *, on_change: str = "refuse", **changes: str) -> Application:
+        """The application with changes, those of the extractor in all joins or in the first ones."""
+        app = f"metadata: {{name: joins}}\nspec: {{config: {{onChange: {on_change}}}}}\n"
+        text = MANIFESTS.replace("metadata: {name: joins}\n", app, 1)
         for before, after in changes.items():
             text = text.replace(
                 {"extractor": BY_PRODUCT, "channel": "outputChannel: left-joined"}[before], after, joins
@@ -110,18 +108,85 @@ def test_a_changed_extractor_needs_a_rebuild_that_emits_only_differing_rows(ware
     assert not failures
     assert last_values(changed.channel("inner-channel").records()) == changed.join("inner").to_dict()
 
-    itself = warehouse.open(extractor=BY_SPARE, by_itself=True)
+    compare_side_by_side(warehouse)
+    itself = warehouse.open(extractor=BY_SPARE, on_change="rebuild")
     assert {str(one.resource): one.state for one in itself.status().resources}[JOINS[1]] == "ran"
     seen.clear()
     report = itself.run(only=JOINS, listener=seen.append)
     reason = "its extractor has changed since its state was made"
     assert report.rebuilt == {JOINS[1]: reason}
+    assert not itself.delta.exists(warehouse.spark, "differences__left")
     assert report.resources[JOINS[1]].rows_out == 4
     assert [(str(one.resource), one.reason) for one in seen if isinstance(one, StateRebuilt)] == [(JOINS[1], reason)]
     assert names(itself, "left") == {**names(itself), "vanishes": None}
     (event,) = [one for one in itself._registry.events() if one.reason == "Rebuilt"]
     assert (event.type, event.name) == ("Normal", "left")
     assert itself.run(only=JOINS) == RunReport({})
+
+
+def compare_side_by_side(warehouse: Warehouse) -> None:
+    """Two runs with the changed extractor: the first one compares, the second one finds the comparison."""
+    app = warehouse.open(extractor=BY_SPARE, on_change="side-by-side")
+    result, counts = app.join("left").to_dict(), "added: 0, removed: 0, changed: 4, equal: 1; differences__left has"
+    for _ in range(2):
+        with pytest.raises(ResourceFailedError, match=rf"stays as it was, .*{counts} .* rebuild join/left; or keep"):
+            app.run(only=JOINS)
+    assert differences(app, "left") == {
+        "moves": ("changed", "Widget", "Gizmo"),
+        "new": ("changed", "Widget", "Gizmo"),
+        "appears": ("changed", None, "Gizmo"),
+        "vanishes": ("changed", "Widget", None),
+    }
+    assert counts in {str(one.resource): one.state for one in app.status().resources}[JOINS[1]]
+    assert [one.name for one in app._registry.events() if one.reason == "Compared"] == ["left"]
+    assert app.join("left").to_dict() == result
+
+
+def differences(app: Application, join: str) -> dict[Any, tuple[str, Any, Any]]:
+    """By key the difference, and the name of the right row before and after."""
+    rows = app.sql(f"SELECT key, difference, before, after FROM differences__{join}").collect()  # noqa: S608
+    return {json.loads(row["key"]): (row["difference"], _name(row["before"]), _name(row["after"])) for row in rows}
+
+
+def _name(row: str | None) -> Any:
+    right = json.loads(row or "{}").get("right")
+    return right and right["name"]
+
+
+@pytest.mark.slow
+def test_a_comparison_that_was_not_recorded_is_made_again_and_the_old_extractor_ends_it(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new extractor by a rebuild, and from there the old one by a comparison and a rebuild again."""
+    app = warehouse.open()
+    fill(app)
+    app.run(only=[INNER])
+    logged = app.delta.newest(app.spark, "channel__inner_channel").version
+    changed = warehouse.open(extractor=BY_SPARE, on_change="side-by-side")
+    with monkeypatch.context() as patched:
+        patched.setattr(Registry, "note", lost_power)
+        with pytest.raises(InterruptedError):
+            changed.run(only=[INNER])
+    changed.table("orders").put({"late": {"product_id": "P2"}})
+    with pytest.raises(ResourceFailedError, match="added: 2, removed: 1, changed: 1, equal: 1"):
+        warehouse.open(extractor=BY_SPARE, on_change="side-by-side").run(only=[INNER])
+    assert app.delta.newest(app.spark, "channel__inner_channel").version == logged
+
+    old = warehouse.open(on_change="side-by-side")
+    old.run(only=[INNER])
+    assert names(old) == {"same": "Widget", "moves": "Widget", "vanishes": "Widget", "late": "Gadget"}
+    assert not old.delta.exists(old.spark, "differences__inner")
+
+    new = warehouse.open(extractor=BY_SPARE, on_change="side-by-side")
+    with pytest.raises(ResourceFailedError, match="added: 1, removed: 1, changed: 1, equal: 2"):
+        new.run(only=[INNER])
+    new.rebuild(INNER)
+    assert names(new) == {"same": "Widget", "moves": "Gadget", "appears": "Gadget", "late": "Gadget"}
+    assert not new.delta.exists(new.spark, "differences__inner")
+    compared = new.compare(INNER)
+    assert (compared.added, compared.removed, compared.changed, compared.equal) == (0, 0, 0, 4)
+    with pytest.raises(ResourceFailedError, match="added: 1, removed: 1, changed: 1, equal: 2"):
+        warehouse.open(on_change="side-by-side").run(only=[INNER])
 
 
 @pytest.mark.slow
@@ -167,9 +232,9 @@ def test_killed_before_and_after_every_write_of_its_own_rebuild_a_join_is_made_a
         app = mine.open()
         fill(app)
         app.run(only=[INNER])
-        mine.open(joins=1, extractor=BY_SPARE, by_itself=True)
+        mine.open(joins=1, extractor=BY_SPARE, on_change="rebuild")
         killed(folder / "manifests.yaml", folder / "wh", INNER, point)
-        again = mine.open(joins=1, extractor=BY_SPARE, by_itself=True)
+        again = mine.open(joins=1, extractor=BY_SPARE, on_change="rebuild")
         again.run(only=[INNER])
         assert names(again) == {"same": "Widget", "moves": "Gadget", "appears": "Gadget"}, point
         assert len(again.channel("inner-channel").records()) == 6, point

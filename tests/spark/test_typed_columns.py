@@ -144,7 +144,7 @@ def same_in_both(columns: DataFrame, key: Picked, extractor: Snippet, types: str
     """The rows of `send`. Asserts that they are the same in Spark and in Python."""
     kinds = columns_of(types)
     right = TypedText(JSON, TypedPlan(tuple(one.name for one in kinds), kinds))
-    left = TablePlan("left", "left", "", JSON, 1, False, None, None, None, None, "", Location("", 1, 1), typed=PLAN)
+    left = TablePlan("left", "left", "", JSON, 1, description="", location=Location("", 1, 1), typed=PLAN)
     known = columns.select(
         F.col("n").cast("string").alias("key"),
         (F.col("n") % 3 == 0).alias("triggered_by_right"),

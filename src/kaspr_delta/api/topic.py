@@ -14,7 +14,7 @@ from kaspr_delta.api.given import records_given
 from kaspr_delta.api.records import milliseconds, to_effect, to_record
 from kaspr_delta.api.table import refuse_made
 from kaspr_delta.engine.agent.step import table_write
-from kaspr_delta.engine.binding.endpoint import Endpoint, endpoint_of
+from kaspr_delta.engine.binding.bound_topics import Endpoint, endpoint_of
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.sequence import offset
 from kaspr_delta.engine.rows.typed_columns import as_text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -214,6 +215,7 @@ def rebuild(
         ),
     ],
     path: Annotated[Path | None, typer.Argument(help="Manifests to apply first: a file or a folder.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     patience: Annotated[str, typer.Option(help="How long to wait while another process runs the resource.")] = "0s",
     deployed: TargetOption = None,
     profile: ProfileOption = None,
@@ -225,32 +227,43 @@ def rebuild(
     tables have changed, or a table's functions, and if unread changes of a source are gone. Readers see one change,
     with only the rows that differ.
 
+    With --dry-run the result stays as it is. The rows that would be added, removed or changed are counted, and written
+    into the table differences__NAME beside it, with the row before and after. The rebuild drops that table.
+
     With --target the job for operations that was deployed to that target does it, by the manifests that were deployed.
     The command waits for it and prints its output.
 
     For example:
 
         kaspr-delta rebuild join/orders-products-join
-        kaspr-delta rebuild table/orders-per-customer
+        kaspr-delta rebuild table/orders-per-customer --dry-run
         kaspr-delta rebuild join/orders-products-join --target prod
     """
     wait = interval("--patience", patience)
     if deployed is not None:
         if path is not None:
             raise UsageError("--target rebuilds by the manifests that were deployed: leave PATH out")
-        operate(deployed, target.app, profile, ["rebuild", resource, *(["--patience", patience] if wait else [])])
+        options = [*(["--dry-run"] if dry_run else []), *(["--patience", patience] if wait else [])]
+        operate(deployed, target.app, profile, ["rebuild", resource, *options])
         return
     application = target.open(path, origin)
+    work = partial(_compare if dry_run else _rebuild, application, resource)
     try:
-        report = _rebuilt(application, resource)
+        work()
     except AlreadyRunningError as error:
         if not wait:
             raise
         note(f"{error}, or wait: this goes on as soon as that has ended, within {patience}")
-        report = _rebuilt(application, resource, wait / 1_000)
+        work(wait / 1_000)
+
+
+def _rebuild(application: Application, resource: str, patience: float = 0) -> None:
+    with working(f"Rebuilding {resource}"):
+        report = application.rebuild(resource, patience=patience)
     show_report(report, results())
 
 
-def _rebuilt(application: Application, resource: str, patience: float = 0) -> RunReport:
-    with working(f"Rebuilding {resource}"):
-        return application.rebuild(resource, patience=patience)
+def _compare(application: Application, resource: str, patience: float = 0) -> None:
+    with working(f"Comparing {resource}"):
+        comparison = application.compare(resource, patience=patience)
+    typer.echo(f"{resource}, compared {comparison}")

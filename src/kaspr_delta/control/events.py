@@ -22,6 +22,8 @@ REBUILD_REQUIRED = "RebuildRequired"
 WAITING, RESUMED = "Waiting", "Resumed"
 """The reasons of events of a resource that waits, and of one that no longer waits."""
 
+COMPARED = "Compared"
+"""The reason of the event that a result was compared; the newest one describes its table of differences."""
 REBUILT = "Rebuilt"
 """The reason of the event that a run has made a state anew."""
 

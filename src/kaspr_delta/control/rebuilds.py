@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from kaspr_delta.control.events import COMPARED
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, Start
 from kaspr_delta.engine.batch.migrations import check_format, migrations_from
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.plan.definition.state_definitions import definition_of, rebuild_needed
+from kaspr_delta.plan.definition.state_definitions import compared_with, definition_of, rebuild_needed
+from kaspr_delta.plan.names import differences_table
+from kaspr_delta.spec.kinds import kind_called
+from kaspr_delta.storage.layout import EVENTS
 
 Query = Callable[[str, str], Sequence[dict[str, Any]]]
 """Returns the rows of a SELECT over a Delta table, which it calls ``t``; none where there is no table."""
@@ -36,10 +40,25 @@ def rebuilds_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:
 
     Those that the next run rebuilds by itself are not among them.
     """
-    made = {ref: definition_of(plan, ref) for ref in plan.runs if ref not in plan.rebuilt_on_change}
+    made = {ref: definition_of(plan, ref) for ref in plan.runs if plan.reaction(ref) != "rebuild"}
     starts = _starts(plan, query, [ref for ref, definition in made.items() if definition])
-    errors = {ref: rebuild_needed(ref, start.definition, made[ref]) for ref, start in starts.items()}
-    return {ref: str(error) for ref, error in errors.items() if error is not None}
+    found = {}
+    for ref, start in starts.items():
+        error = rebuild_needed(ref, start.definition, made[ref])
+        if error is not None:
+            compared = comparison_in(query, ref, made[ref]) if plan.reaction(ref) == "side-by-side" else ""
+            found[ref] = str(error.after(compared))
+    return found
+
+
+def comparison_in(query: Query, ref: ResourceRef, definition: Mapping[str, str]) -> str:
+    """The newest comparison of a result with this definition, in words; empty if there is none."""
+    if not query(differences_table(ref.name), "SELECT count(*) AS many FROM t"):
+        return ""
+    events = query(EVENTS, f"SELECT kind, name, message FROM t WHERE reason = '{COMPARED}' ORDER BY at DESC")  # noqa: S608
+    mine = (one["message"] for one in events if (one["kind"], one["name"]) == (kind_called(ref.kind), ref.name))
+    newest = str(next(mine, ""))
+    return newest if newest.startswith(compared_with(definition)) else ""
 
 
 def migrations_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:

@@ -9,7 +9,7 @@ import traceback
 from dis import opmap
 
 AUTHORS_CODE_FAILED = BaseException
-"""The exceptions that an author's function may raise. A handler calls :func:`pass_on_interruption` first."""
+"""The exceptions that an author's function may raise. A handler calls one of the functions below first."""
 
 
 def pass_on_interruption(error: BaseException) -> None:
@@ -32,9 +32,11 @@ def pass_on_interruption(error: BaseException) -> None:
         raise error
 
 
-def account_of_failure(frames: int) -> str:
-    """The traceback of the exception being handled, with its last ``frames`` frames.
+def account_of_failure(error: BaseException, frames: int) -> str:
+    """The traceback of an author's error that is being handled, with its last ``frames`` frames.
 
-    A message may quote text that has no UTF-8, such as a lone surrogate: it is escaped, because no column can hold it.
+    Raises the error again if Ctrl-C caused it, see ``pass_on_interruption``. A message may quote text that has no
+    UTF-8, such as a lone surrogate: it is escaped, because no column can hold it.
     """
+    pass_on_interruption(error)
     return traceback.format_exc(limit=-frames).encode("utf-8", "backslashreplace").decode()

@@ -62,6 +62,8 @@ contributions_table = _beginning_with("contributions__")
 """The contribution of each row of another table to a table that is made from it."""
 group_times_table = _beginning_with("group_times__")
 """The times of groups of a table that is made from another one: groups whose time moved and whose value did not."""
+differences_table = _beginning_with("differences__")
+"""The rows of a result that a rebuild would add, remove or change: beside the result, for people."""
 windows_table = _beginning_with("windows__")
 """The windows of a table that shows a window only when it closes."""
 value_view = _beginning_with("v_")

@@ -17,8 +17,7 @@ from kaspr_delta.engine.batch.checkpoint import checkpoints_of
 from kaspr_delta.engine.batch.recovery import Recovery
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.stream_run import ResourceRun
-from kaspr_delta.engine.binding.export import Export
-from kaspr_delta.engine.binding.ingest import Ingest
+from kaspr_delta.engine.binding.bound_topics import Export, Ingest
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
 from kaspr_delta.engine.joins.same_key_join import SameKeyJoin
 from kaspr_delta.engine.joins.select import SELECTED
@@ -40,7 +39,7 @@ from kaspr_delta.plan.definition.joins import (
 )
 from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TaskPlan, TopicPlan
 from kaspr_delta.plan.definition.storage import StoragePlan
-from kaspr_delta.plan.names import value_view
+from kaspr_delta.plan.names import differences_table, value_view
 from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage import layout as layouts
@@ -131,6 +130,7 @@ def remove_data(spark: SparkSession, delta: Tables, plan: Plan, ref: ResourceRef
     """Remove the tables, the view and the checkpoints of a resource."""
     if ref.kind in {"table", "join"}:  # an agent may share its name with a table, which owns the view
         delta.drop_view(spark, value_view(ref.name))
+        delta.drop(spark, differences_table(ref.name))
     for table, _ in tables_kept_by(plan, ref):
         delta.drop(spark, table)
     shutil.rmtree(checkpoints_of(delta, ref), ignore_errors=True)

@@ -11,15 +11,19 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kaspr_delta.control.rebuilds import comparison_in
 from kaspr_delta.control.totals import last_of
+from kaspr_delta.engine.batch.comparison import Comparison
 from kaspr_delta.engine.batch.progress import folded_batches, forget_old
+from kaspr_delta.engine.batch.recovery import Recovery
 from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.engine.retention import remove_old
 from kaspr_delta.engine.rows.planning import runs_here, side_by_side
-from kaspr_delta.errors import NotQuietError
+from kaspr_delta.errors import NotQuietError, RebuildNeededError
 from kaspr_delta.plan.definition.application import Plan, Stage
 from kaspr_delta.plan.definition.resources import ResourceRef, names_topics
 from kaspr_delta.plan.definition.waiting import without_waiting
+from kaspr_delta.plan.names import differences_table
 from kaspr_delta.runtime.failures import Failures, disk_errors_explained
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import run_of
@@ -36,6 +40,7 @@ from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Streams
 from kaspr_delta.runtime.table_groups import TableGroups
 from kaspr_delta.storage.namespace import lock_in_time
+from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -47,6 +52,8 @@ _MOST_ROUNDS = 100
 _POLL = 0.1
 _TICK = 1.0
 _CLEANING = 60.0
+# The kinds of resources that may have a table of differences. Others may have the name of one.
+_WITH_RESULTS = ("join", "table")
 # Seconds after which a continuous run tries resources again that failed.
 _TRY_AGAIN = 300.0
 
@@ -64,6 +71,8 @@ class Runner:
     waiting: Callable[[], Mapping[ResourceRef, str]] = dict
     # The resources whose state this run has made anew, with the reasons.
     rebuilt: dict[ResourceRef, str] = field(default_factory=dict, init=False)
+    # The comparisons that were made, in words.
+    compared: dict[ResourceRef, str] = field(default_factory=dict, init=False)
     _runs: dict[ResourceRef, ResourceRun] = field(default_factory=dict, init=False)
     _lost: list[threading.Event] = field(default_factory=list, init=False)
     # Set to end a run before it is quiet.
@@ -138,11 +147,25 @@ class Runner:
 
         Raises AlreadyRunningError if another process still runs it after ``patience`` seconds, and NotFoundError.
         """
+        with self._alone(ref, patience) as recovery:
+            folded = folded_batches(self.delta, self.spark)
+            recovery.rebuild(self.spark)
+            self.delta.drop(self.spark, differences_table(ref.name))
+        return RunReport.after(self.spark, self.delta, last_of(folded))
+
+    def compare(self, ref: ResourceRef, patience: float = 0) -> Comparison:
+        """Write the rows that ``rebuild`` would change into the table of differences. Raises like it."""
+        with self._alone(ref, patience) as recovery:
+            comparison = recovery.compare(self.spark)
+        self.compared[ref] = str(comparison)
+        return comparison
+
+    @contextlib.contextmanager
+    def _alone(self, ref: ResourceRef, patience: float) -> Iterator[Recovery]:
+        """Hold the lock of a resource that does not run."""
         with disk_errors_explained(self.delta), contextlib.ExitStack() as held:
             lock_in_time(held, self.delta.namespace, str(ref), patience)
-            folded = folded_batches(self.delta, self.spark)
-            run_of(self.delta, self.plan, ref).recovery.rebuild(self.spark)
-        return RunReport.after(self.spark, self.delta, last_of(folded))
+            yield run_of(self.delta, self.plan, ref).recovery
 
     def _again_and_again(
         self, refs: Sequence[ResourceRef], stop: threading.Event, every: int, changed: Callable[[], bool]
@@ -310,12 +333,28 @@ class Runner:
 
     def _recover(self, ref: ResourceRef, folded: dict[str, dict[str, int]]) -> None:
         with self._failures.noting(ref):
-            done = self._runs[ref].recovery.recover(self.spark, folded)
+            try:
+                done = self._runs[ref].recovery.recover(self.spark, folded)
+            except RebuildNeededError as error:
+                raise error.after(self._comparison(ref)) from None
+            if ref.kind in _WITH_RESULTS and self.delta.is_listed(differences_table(ref.name)):
+                self.delta.drop(self.spark, differences_table(ref.name))  # it goes on, or was made anew
             if done.migrated is not None:
                 self.listener(Migrated(ref, done.migrated))
             if done.rebuilt is not None:
                 self.rebuilt[ref] = done.rebuilt
                 self.listener(StateRebuilt(ref, done.rebuilt))
+
+    def _comparison(self, ref: ResourceRef) -> str:
+        """The comparison of a resource with its changed definition, in words. It is made once for each definition."""
+        if self.plan.reaction(ref) != "side-by-side":
+            return ""
+        run = self._runs[ref]
+        query = SessionSystemTables(self.spark, self.delta).query
+        known = comparison_in(query, ref, run.resource.definition)
+        if not known:
+            known = self.compared[ref] = str(run.recovery.compare(self.spark))
+        return known
 
     def _to_lock(self, refs: Sequence[ResourceRef]) -> list[ResourceRef]:
         """The resources to lock, and, if locks do not bind other processes, those that share tables with them."""

@@ -53,10 +53,6 @@ def _json_key(value: Any) -> bytes:
     return value if isinstance(value, bytes) else json_text.canonical_key(value).encode()
 
 
-def _same(data: bytes) -> bytes:
-    return data
-
-
 def base64_text(value: Any) -> str:
     """Bytes, or text as UTF-8, as base64. Raises SerializationError for anything else."""
     return base64.b64encode(raw_bytes(value)).decode()
@@ -91,7 +87,7 @@ def _pickled(value: Any) -> bytes:
 
 VALUES: dict[SerializerName, Serializer] = {
     "json": Serializer(json_text.parse, _json),
-    "raw": Serializer(_same, raw_bytes),
+    "raw": Serializer(bytes, raw_bytes),
     "binary": Serializer(_from_base64, _base64),
     "pickle": Serializer(_unpickled, _pickled),
 }

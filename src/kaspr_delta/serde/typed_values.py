@@ -1,6 +1,6 @@
 """Values of typed columns as Python objects and as exact JSON.
 
-Times have microseconds and are in UTC, bytes are in base64, decimals have all their digits.
+Times have microseconds, those of TIMESTAMP are in UTC; bytes are in base64, decimals have all their digits.
 """
 
 from __future__ import annotations

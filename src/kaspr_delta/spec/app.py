@@ -34,7 +34,8 @@ class AppConfig(OpenSpec):
     )
     on_change: OnChange | None = optional(
         "the reaction of joins of tables, and of tables made from tables, to a definition that has changed: stop until"
-        " `kaspr-delta rebuild` (refuse, unless given), or make the state anew in the next run (rebuild)"
+        " `kaspr-delta rebuild` (refuse, unless given), make the state anew in the next run (rebuild), or stop and show"
+        " what a rebuild would change (side-by-side)"
     )
     topic_replication_factor: PositiveInteger | None = None
     topic_partitions: PositiveInteger | None = optional("how many partitions topics and tables have; 3 unless given")

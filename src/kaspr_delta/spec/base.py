@@ -77,7 +77,7 @@ def exactly_one(
         yield Problem(f"{what} needs {listing(fields, 'or')}", hint, at, absent=tuple((name,) for name in fields))
 
 
-def refused(*problems: Problem) -> PydanticCustomError:
+def _refused(*problems: Problem) -> PydanticCustomError:
     """The error to raise from a pydantic validator for one or more problems."""
     return PydanticCustomError(PROBLEMS, "{message}", {"message": problems[0].message, "problems": problems})
 
@@ -87,7 +87,7 @@ def checked(rule: Callable[[Any], Iterable[Problem]]) -> AfterValidator:
 
     def check(value: Any) -> Any:
         if found := tuple(rule(value)):
-            raise refused(*found)
+            raise _refused(*found)
         return value
 
     return AfterValidator(check)
@@ -107,10 +107,12 @@ class Spec(BaseModel):
         try:
             spec = handler({key: value for key, value in data.items() if value is not None or key not in known})
         except ValidationError as error:
-            both = [*_details(error), *(InitErrorDetails(type=refused(one), input=data) for one in broken)]
+            if not broken:
+                raise
+            both = [*_details(error), InitErrorDetails(type=_refused(*broken), input=data)]
             raise ValidationError.from_exception_data(cls.__name__, both) from None
         if found := (*broken, *spec.problems()):
-            raise refused(*found)
+            raise _refused(*found)
         return spec
 
     def problems(self) -> Iterator[Problem]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import AfterValidator, WithJsonSchema
+from pydantic import WithJsonSchema
 
 from kaspr_delta.errors import UsageError
-from kaspr_delta.spec.base import Problem, refused
+from kaspr_delta.spec.base import Problem, checked
 
 _GRAMMAR = re.compile(r"^0*(\d+)(ms|s|m|h|d)\Z", re.ASCII)
 _MOST_DIGITS = 9
@@ -47,26 +48,24 @@ def duration_text(length: int) -> str:
     return f"{length // _MILLISECONDS[units[-1]]}{units[-1]}" if units else "0s"
 
 
-def _checked(text: str) -> str:
+def _problems(text: str) -> Iterator[Problem]:
     try:
         milliseconds(text)
     except ValueError as error:
-        hint = "a whole number followed by ms, s, m, h or d, such as '30s' or '5m'"
-        raise refused(Problem(str(error), hint)) from None
-    return text
+        yield Problem(str(error), "a whole number followed by ms, s, m, h or d, such as '30s' or '5m'")
 
 
-def _checked_positive(text: str) -> str:
-    if milliseconds(_checked(text)) == 0:
-        raise refused(Problem(f"a duration of {text} is no time at all", "it must be longer than zero"))
-    return text
+def _no_time(text: str) -> Iterator[Problem]:
+    if milliseconds(text) == 0:
+        yield Problem(f"a duration of {text} is no time at all", "it must be longer than zero")
 
 
 Duration = Annotated[
-    str, AfterValidator(_checked), WithJsonSchema({"type": "string", "pattern": r"^0*[0-9]{1,9}(ms|s|m|h|d)$"})
+    str, checked(_problems), WithJsonSchema({"type": "string", "pattern": r"^0*[0-9]{1,9}(ms|s|m|h|d)$"})
 ]
 PositiveDuration = Annotated[
     str,
-    AfterValidator(_checked_positive),
+    checked(_problems),
+    checked(_no_time),
     WithJsonSchema({"type": "string", "pattern": r"^0*[1-9][0-9]{0,8}(ms|s|m|h|d)$"}),
 ]

@@ -17,7 +17,7 @@ APP_LABEL = "kaspr.io/app"
 TopicSerializer = Literal["json", "raw", "pickle", "binary"]
 TableSerializer = Literal["json", "raw"]
 
-OnChange = Literal["refuse", "rebuild"]
+OnChange = Literal["refuse", "rebuild", "side-by-side"]
 """The reaction to a state that was made by another definition."""
 
 

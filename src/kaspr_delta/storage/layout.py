@@ -139,13 +139,15 @@ def kind_for(kind: str, reader: str) -> str:
 RECORDS = ("value", "tombstone")
 """The kinds of rows of a channel that are its records; other rows are for the join itself."""
 
+
+def _of_records(columns: str, *found_by: str) -> Layout:
+    """The layout of a topic or channel: rows are appended, and readers follow them from the beginning."""
+    return Layout(columns, change_feed=True, keeps_log=True, only_appended=True, found_by=found_by)
+
+
 # A topic: order is (_commit_version, seq). Keys and values are bytes, as on a Kafka topic.
-TOPIC = Layout(
-    f"key BINARY, value BINARY, headers {HEADERS}, timestamp TIMESTAMP, partition INT, seq BIGINT",
-    change_feed=True,
-    keeps_log=True,
-    only_appended=True,
-    found_by=("timestamp",),
+TOPIC = _of_records(
+    f"key BINARY, value BINARY, headers {HEADERS}, timestamp TIMESTAMP, partition INT, seq BIGINT", "timestamp"
 )
 
 # A join's log, which is its channel. One row per touched key whose emission or state changed; `kind` is `value`,
@@ -153,26 +155,20 @@ TOPIC = Layout(
 # `stale`: triggered by its right row, but its left row was no longer the one that subscribed.
 # Left and right are rows as JSON text, or of the types of typed tables. A record that a retry put there anew has no
 # checkpoint and no state: it is for the channel's readers alone, or for one of them (``kind_for``).
-CHANNEL = Layout(
+CHANNEL = _of_records(
     "key STRING, kind STRING, left STRING, right STRING, timestamp TIMESTAMP, seq BIGINT, fk STRING, left_hash STRING,"
     f" emitted STRING, live BOOLEAN, stale BOOLEAN, problem {PROBLEM}, failed BOOLEAN, {BATCH}",
-    change_feed=True,
-    keeps_log=True,
-    only_appended=True,
-    found_by=_BATCH_COLUMNS,
+    *_BATCH_COLUMNS,
 )
 
 # The channel of a join with a stream: its result. `kind` is `value`, `state` (nothing emitted) or `expire` (buffered
 # rows of a `side` and `partition` that are older than `until` leave); `source` is where the record came from; the
 # other columns are the join's own state, kept under `id` while `live`.
-STREAM_CHANNEL = Layout(
+STREAM_CHANNEL = _of_records(
     "key STRING, kind STRING, left STRING, right STRING, timestamp TIMESTAMP, seq BIGINT, source STRING, partition INT,"
     " id STRING, side STRING, look_up STRING, until TIMESTAMP, pending BOOLEAN, arrived BIGINT, live BOOLEAN,"
     f" problem {PROBLEM}, failed BOOLEAN, {BATCH}",
-    change_feed=True,
-    keeps_log=True,
-    only_appended=True,
-    found_by=_BATCH_COLUMNS,
+    *_BATCH_COLUMNS,
 )
 
 # Records of a stream that wait for their row, until a time of the clock.
@@ -221,6 +217,10 @@ CONTRIBUTIONS = Layout("key STRING, grp STRING, value STRING")
 # The times of groups of a table that is made from another one, where they are newer than the rows of the groups: a row
 # whose value stays is not written, and its time goes on all the same.
 GROUP_TIMES = Layout("key STRING, timestamp TIMESTAMP")
+
+# The rows of a result that a rebuild would change, for people. `difference` is `added`, `removed` or `changed`;
+# `before` and `after` are the row as JSON text.
+DIFFERENCES = Layout("key STRING, difference STRING, before STRING, after STRING")
 
 RESULT = Layout(
     "key STRING, left STRING, right STRING, timestamp TIMESTAMP", change_feed=True, found_by=("key", "timestamp")

@@ -41,7 +41,7 @@ class SystemTables(Protocol):
         """The rows of a table. ``clauses`` follow FROM."""
 
     def query(self, table: str, sql: str) -> list[dict[str, Any]]:
-        """The rows of a SELECT over any Delta table, which it calls ``t``."""
+        """The rows of a SELECT over any Delta table, which it calls ``t``: it says ``FROM t`` in these letters."""
 
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Replace all rows by these, which have their values in the order of the table's columns."""

@@ -3,7 +3,7 @@
 ``Tables`` uses Spark's SQL and DataFrame API alone, which classic Spark, Spark Connect and serverless run alike.
 ``storage.native`` overrides what delta-rs does faster in a folder of this machine. ``storage.opening`` chooses one of
 the two by the namespace. Lags, pages and commands without Spark read folders of this machine by ``storage.native``
-directly.
+directly, and schemas of Unity Catalog by ``storage.warehouse``.
 
 Each method takes the session it works on: inside ``foreachBatch`` that must be the batch's own.
 """
@@ -211,6 +211,10 @@ class Tables:
             self._retried(lambda: spark.sql(creation(self.namespace, table, layout, layout.catalog_properties)))
             self._created.add(table)
 
+    def is_listed(self, table: str) -> bool:
+        """Whether the schema had the table when it was listed: takes no statement."""
+        return table in self._listed
+
     def was_created(self, table: str) -> bool:
         """Whether the table was created here, and not declared since."""
         return table in self._created
@@ -344,7 +348,7 @@ class Tables:
         return True
 
     def table_id(self, spark: SparkSession, table: str) -> str | None:
-        """Delta's id of the table, which changes where it is created anew; None if there is no table."""
+        """Delta's id of the table, which changes where it is created anew. Without a table None, or Spark's error."""
         (detail,) = spark.sql(f"DESCRIBE DETAIL {self.namespace.identifier(table)}").select("id").collect()
         return str(detail["id"])
 

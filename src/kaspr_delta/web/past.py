@@ -124,9 +124,10 @@ class Past:
         with ThreadPoolExecutor() as at_once:
             rows = at_once.submit(self._rows, version, before, texts)
             both = {name: kind for name, kind in self._shown(self.columns).items() if name in before}
+            is_log = "seq" in self.columns and not self.is_typed
             comparing = (
                 None
-                if is_newest or self._is_log or not self._keys_in(both)
+                if is_newest or is_log or not self._keys_in(both)
                 else at_once.submit(self._changed, version, both, texts)
             )
             found = rows.result()
@@ -145,10 +146,6 @@ class Past:
         key = self._keys_in(columns)
         changed = self.tables.changed_since(self.table, version, columns, texts, key, self.most)
         return {"changed": changed.count, "since": tuple(Change(*pair) for pair in changed.pairs)}
-
-    @property
-    def _is_log(self) -> bool:
-        return "seq" in self.columns and not self.is_typed
 
     def _keys_in(self, columns: Iterable[str]) -> tuple[str, ...]:
         """The columns among these that tell rows apart."""

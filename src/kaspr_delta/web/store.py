@@ -28,7 +28,7 @@ from kaspr_delta.web.local_copy import LocalCopy
 
 
 class Store(Protocol):
-    """The tables of one application, without a Spark session."""
+    """The tables of one application, and what pages and metrics tell of them, without a Spark session."""
 
     @property
     def look(self) -> float:

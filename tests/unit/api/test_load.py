@@ -31,7 +31,7 @@ def plan_of(
 ) -> TablePlan:
     typed = None if schema is None else TypedPlan(key, columns_of(schema))
     serializers = Serializers(serializer, serializer)
-    return TablePlan("t", "t", "c", serializers, 1, False, None, None, None, None, "", Location("a.yaml", 1, 1), typed)
+    return TablePlan("t", "t", "c", serializers, 1, description="", location=Location("a.yaml", 1, 1), typed=typed)
 
 
 def content(file: Path, plan: TablePlan, **options: Any) -> Content:

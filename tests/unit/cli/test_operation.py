@@ -58,6 +58,7 @@ def test_another_command_is_refused(monkeypatch: pytest.MonkeyPatch, text: str, 
     [
         (["rebuild", JOIN], f"rebuild {JOIN}"),
         (["rebuild", JOIN, "--patience", "5m"], f"rebuild {JOIN} --patience 5m"),
+        (["rebuild", JOIN, "--dry-run"], f"rebuild {JOIN} --dry-run"),
         (["dead-letters"], "dead-letters"),
         (
             ["dead-letters", "--resource", "agent/a b", "--retry", "--only-failed"],
@@ -112,9 +113,14 @@ def test_a_rebuild_waits_for_a_running_resource_as_long_as_its_patience(
                 raise AlreadyRunningError(f"{resource} already runs")
             return RunReport({})
 
+        def compare(self, resource: str, **_: float) -> str:
+            return f"with {resource} itself"
+
     monkeypatch.setattr(Application, "open", lambda *_, **__: Busy())
     answer = kaspr("rebuild", JOIN, "--warehouse", tmp_path)
     assert answer.code == 1
     answer = kaspr("rebuild", JOIN, "--warehouse", tmp_path, "--patience", "5m")
     assert answer.code == 0
     assert f"{JOIN} already runs, or wait: this goes on as soon as that has ended, within 5m" in answer.err
+    answer = kaspr("rebuild", JOIN, "--warehouse", tmp_path, "--dry-run")
+    assert (answer.code, answer.out) == (0, f"{JOIN}, compared with {JOIN} itself\n")

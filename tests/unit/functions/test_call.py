@@ -169,6 +169,6 @@ def test_an_account_of_a_failure_can_be_encoded_as_utf_8() -> None:
 
     try:
         call(fail, "\ud800", {})
-    except ValueError:
-        account = account_of_failure(frames=3)
+    except ValueError as error:
+        account = account_of_failure(error, frames=3)
     assert "ValueError: \\ud800" in account.encode().decode()

@@ -157,7 +157,7 @@ class ByColumn:
     def _undo(self, event: int, error: BaseException) -> None:
         """Drop the sends and writes of a failed event, and keep the account unless the executor tries it again."""
         if not isinstance(error, _LeftToExecutorError | EventTimeoutError):
-            self._account = account_of_failure(frames=4)
+            self._account = account_of_failure(error, frames=4)
         del self._sent[bisect_left(self._sent, event) :]
         for output in self._outputs:
             output.cut(len(self._sent))

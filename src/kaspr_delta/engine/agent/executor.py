@@ -25,7 +25,7 @@ from kaspr_delta.engine.streams.event import App, ChannelDecoder, Decoder, Event
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.engine.streams.selector import problem
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure, pass_on_interruption
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.plan.definition.resources import AgentPlan, TaskPlan
@@ -91,14 +91,14 @@ class Executor:
         yield to_arrow(effects, seq)
 
     def process(self, record: InputRecord) -> list[Effect]:
-        """The sends of one event; its table writes are kept in ``tables``.
+        """The sends of one event, or its dead letter; its table writes are kept in ``tables``.
 
         A failed event leaves no sends and no writes, only a dead letter. ``init`` then runs again for the next event.
         """
         try:
             key, value = self.decoder(record)
-        except SerializationError:
-            return [self._dead_letter(record, account_of_failure(frames=4))]
+        except SerializationError as error:
+            return [self._dead_letter(record, account_of_failure(error, frames=4))]
         context = {"app": self.app, "event": Event(record, key, value)} if self._asks_for_context else {}
         return self._attempt(value, context, record.timestamp, ((record, value),))
 
@@ -111,8 +111,8 @@ class Executor:
         for record in records:
             try:
                 key, value = self.decoder(record)
-            except SerializationError:
-                letters.append(self._dead_letter(record, account_of_failure(frames=4)))
+            except SerializationError as error:
+                letters.append(self._dead_letter(record, account_of_failure(error, frames=4)))
             else:
                 decoded.append((record, value))
                 events.append(Event(record, key, value))
@@ -177,8 +177,7 @@ class Executor:
                     for output in self.plan.outputs:
                         step.send(output, final, {})
         except AUTHORS_CODE_FAILED as error:
-            pass_on_interruption(error)
-            account = account_of_failure(frames=4)
+            account = account_of_failure(error, frames=4)
             letters = self.given_up([record for record, _ in records], account)
             return letters or [_letter(source, None, None, timestamp, account)]
         for state in self.tables.values():

@@ -78,12 +78,15 @@ class Aggregation(Resource[AggregationPlan]):
         )
 
     def _fold_writes(self, rows: Rows) -> None:
-        windows = ("window_start", "stream") if self.table.plan.window else ()
-        written = rows.df.where("kind = 'write'").select("key", "value", "timestamp", *windows)
         # A total over a stream has the greatest time of its records: its row is written if only the time changes. Over
         # a table the time is stored separately.
         timely = isinstance(self.plan.origin, StreamPlan) and self.plan.kind != "toTable"
-        self.table.write(rows.made(written), timely=timely)
+        self.table.write(self.written(rows), timely=timely)
+
+    def written(self, rows: Rows) -> Rows:
+        """The rows of the log that are written to the table (see ``KeyedTable.write``)."""
+        windows = ("window_start", "stream") if self.table.plan.window else ()
+        return rows.made(rows.df.where("kind = 'write'").select("key", "value", "timestamp", *windows))
 
 
 def failed_rows(rows: DataFrame, timestamp: Column | str = "timestamp", source: Column | str = "source") -> DataFrame:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from kaspr_delta.engine.streams.selector import Problem, problem
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.call import call_with
-from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure, pass_on_interruption
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
 from kaspr_delta.functions.snippet import in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.plan.definition.joins import AggregationPlan
@@ -165,8 +165,7 @@ class _Group:
         except SerializationError as error:
             return problem("value cannot be used", str(error), change.value)
         except AUTHORS_CODE_FAILED as error:
-            pass_on_interruption(error)
-            return problem("aggregation failed", account_of_failure(frames=3), change.value)
+            return problem("aggregation failed", account_of_failure(error, frames=3), change.value)
         return None
 
 

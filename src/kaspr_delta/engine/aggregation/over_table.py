@@ -43,6 +43,13 @@ class TableAggregation(Aggregation):
         return KeyedTable(self.delta, self.application.table_or_result(str(self.plan.origin)))
 
     @property
+    def result(self) -> KeyedTable:
+        return self.table
+
+    def result_rows(self, effects: Rows) -> Rows:
+        return self.table.as_stored(self.written(effects))
+
+    @property
     def renewed(self) -> Renewed:
         """All dead letters, because a new checkpoint reads all rows of the table."""
         return Renewed(every=True)

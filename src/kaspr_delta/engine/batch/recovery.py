@@ -11,13 +11,14 @@ from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, Start
+from kaspr_delta.engine.batch.comparison import Comparison, compare
 from kaspr_delta.engine.batch.counters import BatchTiming
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import Committed
 from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.migrations import migrations_from
 from kaspr_delta.engine.batch.progress import folded_batches
-from kaspr_delta.engine.batch.resource import Resource
+from kaspr_delta.engine.batch.resource import Begun, Resource
 from kaspr_delta.errors import KasprError, RebuildNeededError, SetupError
 from kaspr_delta.plan.definition.state_definitions import rebuild_needed
 from kaspr_delta.storage.gone import is_gap, why_the_feed_ends
@@ -52,7 +53,7 @@ class Recovery:
             if start is not None:
                 changed = _changed(runner.resource, start)
                 if changed is not None:
-                    self._begin_anew(spark)
+                    self._begin(spark, again=True)
                     return Recovered(migrated, changed.reason)
                 self._migrate(spark, start)
             if start is None or self.sources_changed(spark):
@@ -80,7 +81,15 @@ class Recovery:
     def rebuild(self, spark: SparkSession) -> None:
         """Make the state anew from the current tables. Differences are emitted, in one commit."""
         with self._resumed(spark):
-            self._begin_anew(spark)
+            self._begin(spark, again=True)
+
+    def compare(self, spark: SparkSession) -> Comparison:
+        """Write the rows that a rebuild would change into a table beside the result; no checkpoint begins.
+
+        May be repeated. The state is not touched, except for the migration steps of an older format.
+        """
+        with self._resumed(spark):
+            return compare(self.runner.resource, spark, *self._first(spark, again=True))
 
     def fill_gap(self, spark: SparkSession, error: Exception) -> bool:
         """Continue without the change feed if changes are gone from it; return whether that worked.
@@ -132,21 +141,20 @@ class Recovery:
         wrong = [step.mend(spark, self.runner.resource) for step in migrations_from(start.format)]
         return any(wrong)
 
-    def _begin_anew(self, spark: SparkSession) -> None:
-        """Make the state anew, in the format of this version."""
-        start = self.runner.log.end.start
-        if start is not None:
-            self._mend(spark, start)
-        self._begin(spark, again=True)
-
     def _begin(self, spark: SparkSession, *, again: bool = False) -> None:
         """Begin a new checkpoint: the same steps as in a batch, over all rows.
 
         A state that is made ``again`` is folded even without differences: dead letters may have to go.
         """
-        timing, end = BatchTiming(), self.runner.log.end
-        decision, positions = self.runner.resource.begin(spark, end.metadata.state, log_is_new=end.start is None)
-        self._commit_first(spark, decision, positions, timing, again=again)
+        timing = BatchTiming()
+        self._commit_first(spark, *self._first(spark, again=again), timing, again=again)
+
+    def _first(self, spark: SparkSession, *, again: bool) -> Begun:
+        """The first decision of a new checkpoint. The tables of a state that is made ``again`` are migrated before."""
+        end = self.runner.log.end
+        if again and end.start is not None:
+            self._mend(spark, end.start)
+        return self.runner.resource.begin(spark, end.metadata.state, log_is_new=end.start is None)
 
     def _commit_first(
         self, spark: SparkSession, decision: Decision, positions: Mapping[str, int], timing: BatchTiming, *, again: bool

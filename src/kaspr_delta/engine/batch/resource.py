@@ -15,6 +15,7 @@ from kaspr_delta.engine.batch.checkpoint import FIRST, BatchId, Start
 from kaspr_delta.engine.batch.counters import work
 from kaspr_delta.engine.batch.dead_letters import Renewed, fold_dead_letters, renew_dead_letters
 from kaspr_delta.engine.batch.decision import Decision, Folded, LoggedBatch, SourceTable
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import read_back, union_all
 from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.engine.rows.rows import Rows
@@ -110,7 +111,7 @@ class Resource(Generic[PlanT]):
     @property
     def rebuilds_itself(self) -> bool:
         """Whether its state is rebuilt automatically when its definition has changed."""
-        return self.ref in self.application.rebuilt_on_change
+        return self.application.reaction(self.ref) == "rebuild"
 
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         """The sources that it reads now. When they change, a new checkpoint continues where the old one stopped."""
@@ -202,6 +203,15 @@ class Resource(Generic[PlanT]):
 
     def afterwards(self, rows: Rows, found: Found) -> None:
         """The part of a fold that waits for all others."""
+
+    @property
+    def result(self) -> KeyedTable | None:
+        """The table that shows its state. None without one, and over streams: then a rebuild cannot be compared."""
+        return None
+
+    def result_rows(self, effects: Rows) -> Rows:
+        """The rows that the effects of one batch write to ``result``, as it stores them, with a column ``keep``."""
+        raise NotImplementedError
 
     def letters(self, rows: DataFrame) -> DataFrame:
         """The failed rows of a batch as dead letters: columns source, key, value, problem, timestamp, batch."""

@@ -16,7 +16,7 @@ from kaspr_delta.engine.streams.selector import ARROW_PROBLEM, Problem, problem
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.call import call_with
 from kaspr_delta.functions.column_paths import Path
-from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure, pass_on_interruption
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
 from kaspr_delta.functions.snippet import Snippet, in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.plan.definition.joins import SelectPlan
@@ -64,8 +64,7 @@ class SelectRow:
         except SerializationError as error:
             return None, problem("selected row cannot be used", str(error), None)
         except AUTHORS_CODE_FAILED as error:
-            pass_on_interruption(error)
-            return None, problem("select failed", account_of_failure(frames=3), None)
+            return None, problem("select failed", account_of_failure(error, frames=3), None)
 
 
 def selected_columns(select: SelectPlan, left: TablePlan, right: TablePlan) -> dict[str, Column]:

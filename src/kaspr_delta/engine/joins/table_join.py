@@ -110,22 +110,31 @@ class TableJoin(Resource[TableJoinPlanT]):
 
     def fold_result(self, rows: Rows, *, several: bool) -> Merged:
         """Merge the records of one batch, or of ``several``, into the result table."""
-        records = newest_by_key(rows.filter(nw.col("kind").is_in(RECORDS)), several=several)
-        keep = nw.col("kind") == "value"
-        select = self.plan.select
-        if select is None:
-            records = records.select("key", "left", "right", "timestamp", keep.alias("keep"))
+        made = self.result_rows(rows, several=several)
+        if self.plan.select is None:
             upsert = Upsert(compare=("left", "right"), also=("timestamp",), keep="keep", sole_writer=True)
             values = stored_in_log(rows, "kind = 'value'", several=several)
-            return self.delta.merge(rows.spark, records.frame, self.plan.result, upsert, values)
+            return self.delta.merge(rows.spark, made.frame, self.plan.result, upsert, values)
+        shown = tuple(name for name in made.columns if name not in {"key", PAIR, "keep"})
+        upsert = Upsert(compare=(PAIR,), also=shown, keep="keep", sole_writer=True)
+        return self.delta.merge(rows.spark, made.frame, self.plan.result, upsert)
+
+    @property
+    def result(self) -> KeyedTable:
+        return KeyedTable(self.delta, self.application.table_or_result(self.plan.name))
+
+    def result_rows(self, effects: Rows, *, several: bool = False) -> Rows:
+        records, select = effects.filter(nw.col("kind").is_in(RECORDS)), self.plan.select
+        records = newest_by_key(records, several=several)
+        keep = nw.col("kind") == "value"
+        if select is None:
+            return records.select("key", "left", "right", "timestamp", keep.alias("keep"))
         if select.function is not None:
             keep &= exists(SELECTED)
         records = records.with_columns(keep=keep)
         shown = selected_columns(select, self.left.plan, self.right.plan)
         own = (F.col("timestamp").alias(WRITTEN_AT), F.col("emitted").alias(PAIR), "keep")
-        made = records.made(records.df.select("key", *(column.alias(name) for name, column in shown.items()), *own))
-        upsert = Upsert(compare=(PAIR,), also=(*shown, WRITTEN_AT), keep="keep", sole_writer=True)
-        return self.delta.merge(rows.spark, made.frame, self.plan.result, upsert)
+        return records.made(records.df.select("key", *(column.alias(name) for name, column in shown.items()), *own))
 
     @property
     def renewed(self) -> Renewed:

@@ -222,14 +222,15 @@ class KeyedTable:
         For a table with windows also window_start and stream, one row per key and window. A stored row with the same
         value is not written. If ``timely``, it is written if its timestamp differs.
         """
+        self._merge(self.as_stored(given), timely=timely)
+
+    def as_stored(self, given: Rows) -> Rows:
+        """Rows for ``write`` as the table stores them, with the column ``keep``."""
         if self._is_plain:
-            stored = given.with_columns(keep=exists("value")).select("key", "value", "timestamp", "keep")
-        else:
-            stored = given.made(self._to_stored(given.df))
-        self._merge(stored, timely=timely)
+            return given.with_columns(keep=exists("value")).select("key", "value", "timestamp", "keep")
+        return given.made(self._to_stored(given.df))
 
     def _to_stored(self, rows: DataFrame) -> DataFrame:
-        """Rows for ``write`` as the table stores them, with the column ``keep``."""
         typed, keep = self.plan.typed, F.col("value").isNotNull().alias("keep")
         if typed is not None:
             # The key's columns come from the key, not from the value.

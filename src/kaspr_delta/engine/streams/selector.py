@@ -63,8 +63,7 @@ class Selector:
         except SerializationError as error:
             return Selected(None, problem(f"{self.what} cannot be used", str(error), stored))
         except AUTHORS_CODE_FAILED as error:
-            pass_on_interruption(error)
-            return Selected(None, problem(f"{self.name} failed", account_of_failure(frames=3), stored))
+            return Selected(None, problem(f"{self.name} failed", account_of_failure(error, frames=3), stored))
 
     def keys_of(self, values: Iterable[Any], keys: Iterable[Any]) -> list[str | None] | None:
         """Return the keys of many values under one time limit, at a fraction of the cost of single calls.

@@ -17,7 +17,7 @@ from kaspr_delta.plan.builder.copartitioning import Copartitioning
 from kaspr_delta.plan.builder.delta_names import claims, refuse_clashes
 from kaspr_delta.plan.builder.joins import join_plans
 from kaspr_delta.plan.builder.notes import note_calls_from_workers, note_fields_without_effect
-from kaspr_delta.plan.builder.on_change import rebuilt_on_change
+from kaspr_delta.plan.builder.on_change import reactions
 from kaspr_delta.plan.builder.order import data_flow, definition_cycles, groups, stages
 from kaspr_delta.plan.builder.pipelines import agent_plan, refuse_addresses_twice, task_plan, web_view_plan
 from kaspr_delta.plan.builder.references import References
@@ -107,7 +107,7 @@ def _plan(references: References) -> Plan:
         event_timeout=defaults.event_timeout,
         feed_retention=defaults.feed_retention,
         on_gap=defaults.on_gap,
-        rebuilt_on_change=rebuilt_on_change(application, aggregations, report),
+        on_change=reactions(application, aggregations, report),
         topics=topics,
         tables=tables,
         joins=joins,

@@ -21,6 +21,7 @@ from kaspr_delta.plan.names import delta_name
 from kaspr_delta.spec.app import OnGap
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.spec.diagnostics import Finding, Location
+from kaspr_delta.spec.resource import OnChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +83,18 @@ class Plan:
     # Milliseconds that change feeds reach back, for tables without a value of their own; None: Delta's default.
     feed_retention: int | None = field(default=None, metadata=NOT_SHOWN)
     on_gap: OnGap = field(default="fail", metadata=NOT_SHOWN)
-    # Resources whose state a run makes anew if their definition has changed. The others refuse to go on.
-    rebuilt_on_change: tuple[ResourceRef, ...] = field(default=(), metadata=NOT_SHOWN)
+    # The reactions of resources to a changed definition, as far as they are not to refuse to go on.
+    on_change: tuple[tuple[ResourceRef, OnChange], ...] = field(default=(), metadata=NOT_SHOWN)
     # Sentences for people about changes to stored tables, such as added columns.
     notices: tuple[str, ...] = field(default=(), metadata=NOT_SHOWN)
 
     def is_of(self, app: str | None) -> bool:
         """Whether this is the plan of the application that a command names; without a name any is."""
         return app is None or delta_name(app) == self.schema
+
+    def reaction(self, ref: ResourceRef) -> OnChange:
+        """The reaction of a resource to a state that was made by another definition."""
+        return dict(self.on_change).get(ref, "refuse")
 
     @property
     def runs(self) -> tuple[ResourceRef, ...]:
@@ -131,11 +136,6 @@ class Plan:
             changelog="",
             serializers=Serializers(join.spelling.key, "json"),
             partitions=self.default_partitions,
-            is_global=False,
-            default=None,
-            window=None,
-            retention=None,
-            feed_retention=None,
             description=join.description,
             location=join.location,
             typed=TypedPlan((), join.select.columns(*self.column_types(join))) if join.select else None,
@@ -184,10 +184,6 @@ class Plan:
     def agent(self, name: str) -> AgentPlan | None:
         """The agent of that name."""
         return next((agent for agent in self.agents if agent.name == name), None)
-
-    def task(self, name: str) -> TaskPlan | None:
-        """The task of that name."""
-        return next((task for task in self.tasks if task.name == name), None)
 
     def changelog(self, topic: str) -> TablePlan | None:
         """The table whose changelog topic has that name."""

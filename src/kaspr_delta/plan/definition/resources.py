@@ -7,7 +7,7 @@ that wait), defaults are filled in and functions are checked, so that the engine
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar, Literal
 
 from kaspr_delta.functions.snippet import Snippet
@@ -117,11 +117,12 @@ class TablePlan(Referred):
     changelog: str
     serializers: Serializers
     partitions: int
-    is_global: bool
-    default: Snippet | None
-    window: WindowPlan | None
-    retention: int | None
-    feed_retention: int | None
+    _: KW_ONLY
+    is_global: bool = False
+    default: Snippet | None = None
+    window: WindowPlan | None = None
+    retention: int | None = None
+    feed_retention: int | None = None
     description: str
     location: Location
     # Set if rows have columns of their own.

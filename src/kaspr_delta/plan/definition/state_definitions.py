@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 
 from kaspr_delta.errors import RebuildNeededError
@@ -36,6 +38,12 @@ def definition_of(plan: Plan, ref: ResourceRef) -> Mapping[str, str]:
             fingerprints = {name: snippet.fingerprint for name, snippet in functions.items() if snippet is not None}
             return {"table": _identity(plan, origin), "kind": made.kind, **fingerprints}
     return {}
+
+
+def compared_with(definition: Mapping[str, str]) -> str:
+    """The beginning of the text of a comparison: it differs between definitions."""
+    fingerprint = hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8]
+    return f"with definition {fingerprint}"
 
 
 def rebuild_needed(ref: ResourceRef, before: Mapping[str, str], now: Mapping[str, str]) -> RebuildNeededError | None:

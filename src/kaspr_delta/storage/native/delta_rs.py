@@ -49,7 +49,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class DeltaRs:
-    """The Delta tables of one namespace in a folder of this machine. A table that does not exist is empty."""
+    """The Delta tables of one namespace in a folder of this machine. A table that does not exist is read as empty."""
 
     namespace: LocalNamespace
 

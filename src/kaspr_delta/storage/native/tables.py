@@ -66,6 +66,9 @@ class NativeTables(Tables):
             self._retried(lambda: spark.sql(creation(self.namespace, table, layout, layout.properties)))
             self._created.add(table)
 
+    def is_listed(self, table: str) -> bool:
+        return bool(versions_in(self._delta.folder(table)))
+
     def drop(self, spark: SparkSession, table: str) -> None:
         self._listed.discard(table)
         folder = self._delta.folder(table)

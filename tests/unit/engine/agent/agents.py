@@ -74,11 +74,8 @@ def table_plan(
         changelog=f"shop-app-{name}-changelog",
         serializers=serializers,
         partitions=1,
-        is_global=False,
         default=code(default) if default is not None else None,
         window=window,
-        retention=None,
-        feed_retention=None,
         description="",
         location=HERE,
     )

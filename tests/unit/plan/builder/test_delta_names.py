@@ -35,8 +35,12 @@ def test_names_of_the_system_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "spec", "claimed"),
     [
-        ("KasprJoin", f"leftTable: a\nrightTable: b\nextractor: {CODE}", "x v_x channel__x_channel subscriptions__x"),
-        ("KasprJoin", "leftTable: a\nrightTable: b\non: key", "x v_x channel__x_channel"),
+        (
+            "KasprJoin",
+            f"leftTable: a\nrightTable: b\nextractor: {CODE}",
+            "x v_x channel__x_channel subscriptions__x differences__x",
+        ),
+        ("KasprJoin", "leftTable: a\nrightTable: b\non: key", "x v_x channel__x_channel differences__x"),
         ("KasprJoin", "leftStream: {topic: a}\nrightTable: b\non: key", "channel__x_channel waiting__x"),
         (
             "KasprJoin",
@@ -50,7 +54,11 @@ def test_names_of_the_system_are_refused(name: str) -> None:
         ),
         ("KasprTable", "name: x", "x v_x"),
         ("KasprTable", "from: {topic: a}\ncount: {}", "x v_x aggregation__x"),
-        ("KasprTable", "from: {table: a}\ncount: {}", "x v_x aggregation__x contributions__x group_times__x"),
+        (
+            "KasprTable",
+            "from: {table: a}\ncount: {}",
+            "x v_x aggregation__x contributions__x group_times__x differences__x",
+        ),
         (
             "KasprTable",
             "from: {topic: a}\ncount: {}\nwindow: {tumbling: {size: 1m}, emit: close}",

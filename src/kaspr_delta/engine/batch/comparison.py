@@ -1,0 +1,77 @@
+"""A comparison: the rows that a rebuild would change, in a table beside the result. The state stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.batch.decision import Decision
+from kaspr_delta.engine.batch.resource import Resource
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.errors import UsageError
+from kaspr_delta.plan.definition.state_definitions import compared_with
+from kaspr_delta.plan.names import differences_table
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.layout import DIFFERENCES
+from kaspr_delta.storage.tables import Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The numbers of rows that a rebuild would add, remove, change and leave, and the ``table`` with the first three.
+
+    ``definition`` is that of the new state, ``versions`` those of the sources.
+    """
+
+    definition: Mapping[str, str]
+    versions: Mapping[str, int]
+    table: str
+    added: int
+    removed: int
+    changed: int
+    equal: int
+
+    def __str__(self) -> str:
+        sources = ", ".join(f"{table} at version {version}" for table, version in self.versions.items())
+        counts = f"added: {self.added}, removed: {self.removed}, changed: {self.changed}, equal: {self.equal}"
+        return f"{compared_with(self.definition)} from {sources}: rows {counts}; {self.table} has those that differ"
+
+
+def compare(
+    resource: Resource[Any], spark: SparkSession, decision: Decision, positions: Mapping[str, int]
+) -> Comparison:
+    """Replace the table of differences, in one commit, by those of a first decision. Raises UsageError without result.
+
+    The caller has the lock of the table group, so that the result stays as it is.
+    """
+    result, effects, delta = resource.result, decision.effects, resource.delta
+    if result is None:
+        raise UsageError(f"{resource.ref} has no result that could be compared: its records are on its channel")
+    rows: Frame = arrow_schema(DIFFERENCES.columns).empty_table()
+    if effects.max_rows != 0:  # rows on the driver may lack columns where there are none
+        rows = differences(result, resource.result_rows(effects).df, delta.read(spark, result.plan.delta_name))
+    table = differences_table(resource.ref.name)
+    delta.create(spark, table, DIFFERENCES)
+    delta.replace(spark, rows, table)
+    counted = delta.query(spark, table, "SELECT difference, count(*) AS many FROM t GROUP BY difference")
+    counts = {row["difference"]: row["many"] for row in counted}
+    added, removed, changed = (counts.get(name, 0) for name in ("added", "removed", "changed"))
+    equal = delta.count(spark, result.plan.delta_name) - removed - changed
+    versions = {str(source.table): positions[name] for name, source in resource.sources(spark).items()}
+    return Comparison(resource.definition, versions, table, added, removed, changed, equal)
+
+
+def differences(result: KeyedTable, new: DataFrame, stored: DataFrame) -> DataFrame:
+    """Rows of DIFFERENCES. ``new`` are all rows that may differ from the stored ones, with ``keep``.
+
+    Rows that differ only in the time at which they were written are equal.
+    """
+    after = new.select(result.key, F.when(F.col("keep"), result.value).alias("after"))
+    rows = after.join(stored.select(result.key, result.value.alias("before")), "key", "left")
+    is_new, is_gone = F.col("before").isNull(), F.col("after").isNull()
+    kind = F.when(is_new, "added").when(is_gone, "removed").otherwise("changed").alias("difference")
+    return rows.where(~F.col("before").eqNullSafe(F.col("after"))).select("key", kind, "before", "after")
