@@ -1,10 +1,17 @@
-"""Summaries of records: the last value of each key, and counts."""
+"""Summaries of records: their values, the last value of each key, and counts."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from kaspr_delta import Application
+
+
+def values_of(app: Application, topic: str) -> list[Any]:
+    """The values of a topic's records, in order."""
+    return [record["value"] for record in app.topic(topic).records()]
 
 
 def last_values(records: Iterable[Mapping[str, Any]]) -> dict[Any, Any]:

@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 from kaspr_delta import Application
 from kaspr_delta.cli import application
 from tests.documented import ROOT, blocks, output_matches
+from tests.spark.channels import values_of
 
 # The order system has tests of its own: those of the demo. test_kafka.py tests the bundle on Kafka. The tutorial is a
 # documented example that always runs, and test_shapes.py has the same shapes in one application.
@@ -128,7 +129,7 @@ def test_s1_3_s1_4_s1_5_s1_6_events_are_enriched_from_tables_and_counted(spark: 
         )
         app.topic("cache-actions").produce([{"value": {"action": "delete", "id": name}} for name in ("none", "none")])
         app.run()
-        enriched = [record["value"] for record in app.topic("enriched-events").records()]
+        enriched = values_of(app, "enriched-events")
         assert [value.get("notification_channel") for value in enriched] == ["sms", "email", None, "sms"]
         assert [value["cached"] for value in enriched] == [21] * 4
         assert app.table("last-seen").get("u1") == {"last_seen": 1, "event_count": 2}

@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import time_machine
@@ -16,6 +15,7 @@ from kaspr_delta import Application, ResourceFailedError
 from tests.continuous import running, wait_until
 from tests.limits import set_limits
 from tests.manifests import opened
+from tests.spark.channels import values_of
 
 HOUR = 3_600
 AGENT = """
@@ -53,10 +53,6 @@ def open_app(spark: SparkSession, folder: Path, *manifests: str) -> Application:
 
 def open_reader(spark: SparkSession, folder: Path, topics: str) -> Application:
     return open_app(spark, folder, AGENT.replace("TOPICS", topics))
-
-
-def values_of(app: Application, topic: str) -> list[Any]:
-    return [record["value"] for record in app.topic(topic).records()]
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from kaspr_delta import Application
 from tests.continuous import running, wait_until
 from tests.manifests import opened
+from tests.spark.others import TableOfOthers
 
 MANIFESTS = """
 KasprApp/named: {{}}
@@ -30,21 +31,12 @@ REORDERED = "place STRUCT<zip INT, country STRING>, product INT, id STRING"
 class Shop:
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder = spark, folder
-        self.products = f"delta.`{folder / 'products'}`"
-        spark.sql(
-            f"CREATE TABLE {self.products} (id INT, name STRING, made STRUCT<maker: STRING, year: INT>) USING DELTA"
-            " TBLPROPERTIES (delta.enableChangeDataFeed = true)"
-        )
-        self.run("INSERT INTO {} VALUES (1, 'Widget', struct('A', 2020)), (2, 'Gadget', struct('B', 2021))")
+        self.products = TableOfOthers(spark, folder / "products")
+        self.products.make("id INT, name STRING, made STRUCT<maker: STRING, year: INT>")
+        self.products.run("INSERT INTO {} VALUES (1, 'Widget', struct('A', 2020)), (2, 'Gadget', struct('B', 2021))")
 
     def open(self, orders: str = ORDERS) -> Application:
         return opened(self.spark, self.folder, "named", MANIFESTS.format(folder=self.folder, orders=orders))
-
-    def alter(self, change: str) -> None:
-        self.spark.sql(f"ALTER TABLE {self.products} {change}")
-
-    def run(self, statement: str) -> None:
-        self.spark.sql(statement.format(self.products))
 
 
 @pytest.fixture
@@ -76,7 +68,7 @@ CHANGES = (
 @pytest.mark.slow
 def test_added_and_moved_columns_of_a_table_and_of_a_manifest_change_no_row(shop: Shop) -> None:
     for change in CHANGES:
-        shop.alter(change)
+        shop.products.alter(change)
     # As after a restart: the catalog of the session is gone, the folders stay.
     shop.spark.sql(f"DROP SCHEMA {shop.open().delta.namespace.schema} CASCADE")
     app = shop.open(REORDERED)
@@ -85,15 +77,15 @@ def test_added_and_moved_columns_of_a_table_and_of_a_manifest_change_no_row(shop
     emitted = len(app.channel("priced-channel").records())
     # Every row is touched, and one of them changes.
     app.sql("UPDATE orders SET product = product")
-    shop.run("UPDATE {} SET name = concat(name, '')")
-    shop.run("UPDATE {} SET name = 'Better' WHERE id = 1")
+    shop.products.run("UPDATE {} SET name = concat(name, '')")
+    shop.products.run("UPDATE {} SET name = 'Better' WHERE id = 1")
     app.run()
     new = app.channel("priced-channel").records()[emitted:]
     assert [(record["key"], record["value"]["right"]["name"]) for record in new] == [("O1", "Better")]
     assert names(app) == {"O1": "Better", "O2": "Gadget"}
     assert {row["right"]["name"] for _, row in app.join("paired").rows()} == {"Better", "Gadget"}
     assert app.table("per-maker").to_dict() == {"A": 1, "B": 1}
-    shop.run("UPDATE {} SET made.maker = 'B', made.city = 'Berlin', colour = 'red' WHERE id = 1")
+    shop.products.run("UPDATE {} SET made.maker = 'B', made.city = 'Berlin', colour = 'red' WHERE id = 1")
     app.table("orders").put({"O1": {"product": 1, "place": {"country": "FR", "zip": 2}}})
     app.run()
     assert app.table("per-maker").to_dict() == {"A": 0, "B": 2}
@@ -113,11 +105,11 @@ def test_added_and_moved_columns_of_a_table_and_of_a_manifest_change_no_row(shop
 def test_a_column_added_in_front_stops_no_run_and_is_read_by_later_runs(shop: Shop) -> None:
     app = shop.open()
     with running(app) as failures:
-        shop.alter("ADD COLUMN colour STRING FIRST")
-        shop.run("UPDATE {} SET name = 'Better' WHERE id = 1")
+        shop.products.alter("ADD COLUMN colour STRING FIRST")
+        shop.products.run("UPDATE {} SET name = 'Better' WHERE id = 1")
         wait_until(lambda: names(app)["O1"] == "Better", failures)
     assert not failures, failures
     app = shop.open()
-    shop.run("UPDATE {} SET colour = 'red' WHERE id = 2")
+    shop.products.run("UPDATE {} SET colour = 'red' WHERE id = 2")
     app.run()
     assert app.join("priced").to_dict()["O2"]["right"]["colour"] == "red"

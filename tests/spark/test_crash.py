@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from tests.spark import shapes
-from tests.spark.channels import counted, last_values
+from tests.spark.channels import counted
 from tests.spark.killing import Point, around_writes, killed, run_others
 from tests.spark.order_system import join_and_reader
 
@@ -155,30 +155,6 @@ def test_killed_before_and_after_every_write_the_outcome_is_the_same(
         killed(MANIFESTS, tmp_path, victim, point)
         app.run()
         assert outcome(app) == undisturbed(wave), point
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("victim", WRITES)
-def test_killed_around_the_commit_with_newer_rows_at_the_replay(
-    open_app: Callable[[Path], Application], undisturbed: Undisturbed, tmp_path: Path, victim: str
-) -> None:
-    """The replay sees newer rows. Emissions on the way may differ, the state at the end does not."""
-    app = open_app(tmp_path)
-    for wave, moment in ((1, "before"), (3, "after")):
-        write_wave(app, wave)
-        run_others(app, victim)
-        killed(MANIFESTS, tmp_path, victim, (WRITES[victim][0], moment))
-        write_wave(app, wave + 1)
-        app.run()
-        done, wanted = outcome(app), undisturbed(wave + 1)
-        for place in ("orders", "products", "result", "subscriptions"):
-            assert done[place] == wanted[place], (place, moment)
-        records = app.channel("orders-products-joined").records()
-        assert last_values(records) == done["result"]
-        values = [record for record in records if record["value"] is not None]
-        failed = app.dead_letters(ENRICH)
-        assert len(app.topic("enriched-orders").records()) + len(failed) == len(values)
 
 
 class ShapeOnTwoWarehouses:

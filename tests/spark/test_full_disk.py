@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,6 +14,7 @@ from kaspr_delta.errors import ResourceFailedError
 from tests.manifests import opened
 from tests.small_disk import SmallDisk, small_disk
 from tests.spark import shapes, test_crash
+from tests.spark.channels import values_of
 from tests.spark.killing import run_others
 
 # Kilobytes that are left: none, enough for the first writes of a batch, or for nearly all.
@@ -113,10 +113,6 @@ def files(spark: SparkSession, tmp_path: Path, disk: SmallDisk) -> Callable[[], 
     (disk.folder / "lines").mkdir()
     text = FILES_AND_TASKS.format(folder=disk.folder)
     return lambda: opened(spark, tmp_path, "files", text, disk.folder / "wh")
-
-
-def values_of(app: Application, topic: str) -> list[Any]:
-    return [record["value"] for record in app.topic(topic).records()]
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from kaspr_delta.runtime.run_events import GapFilled, RunEvent
 from kaspr_delta.storage.limits import Size
 from tests.limits import set_limits
 from tests.manifests import opened
+from tests.spark.channels import values_of
 from tests.unity_catalog import ON_UNITY_CATALOG
 
 pytestmark = pytest.mark.skipif(ON_UNITY_CATALOG in os.environ, reason="it lets nobody compact a table or remove files")
@@ -156,7 +157,7 @@ def test_take_leaves_no_record_waiting_that_was_read_from_rows(
     app.topic("clicks").produce([{"key": "all", "value": {"page": "all", "number": 1}}])
     compact(app, "clicks")
     assert run_and_list_gaps(app) == {"agent/pairs"}
-    assert [record["value"] for record in app.topic("paired").records()] == [[0, 0], [1]]
+    assert values_of(app, "paired") == [[0, 0], [1]]
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from tests.manifests import opened
-from tests.spark.channels import last_values
+from tests.spark.channels import last_values, values_of
 
 JOINS = {"inner": "inner-channel", "left": "left-joined"}
 ABSENT = "no result"
@@ -175,7 +175,7 @@ def test_two_agents_of_one_channel_both_get_every_record(wave_results: Any, tmp_
     warehouse = first.delta.namespace.checkpoints.parents[2]
     app = opened(first.spark, tmp_path, "joins", MIRROR, warehouse)
     app.run(only=["agent/mirror"])
-    mirrored = [record["value"] for record in app.topic("mirrored").records()]
+    mirrored = values_of(app, "mirrored")
     emissions = [record["value"] for record in app.channel("left-joined").records()]
     assert sorted(mirrored, key=str) == sorted(emissions, key=str)
     shown = [value for value in emissions if value is not None]

@@ -22,6 +22,7 @@ from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
 from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import run_of
+from tests.spark.channels import values_of
 from tests.spark.dying import lost_power
 
 MANIFESTS = Path(__file__).parent / "applications" / "joins.yaml"
@@ -396,7 +397,7 @@ def test_an_agent_reads_the_channel_while_the_fold_lags(joins: Joins, monkeypatc
 
 
 def named(app: Application) -> list[str]:
-    values = [record["value"] for record in app.topic("named").records()]
+    values = values_of(app, "named")
     return [value["product_name"] for value in values if value["order_id"] == "lagging"]
 
 

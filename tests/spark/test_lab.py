@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,6 +11,7 @@ from pyspark.sql import SparkSession
 from kaspr_delta import Application, UsageError
 from kaspr_delta.errors import SerializationError
 from tests.continuous import running, wait_until
+from tests.spark.channels import values_of
 
 MINUTE = 60_000
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -19,10 +19,6 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 def open_app(spark: SparkSession, folder: Path) -> Application:
     return Application.open(Path(__file__).parent / "applications" / "lab.yaml", warehouse=folder, spark=spark)
-
-
-def values(app: Application, topic: str) -> list[Any]:
-    return [record["value"] for record in app.topic(topic).records()]
 
 
 def by_minute(app: Application, table: str) -> dict[tuple[str, int], int]:
@@ -64,7 +60,7 @@ def first(spark: SparkSession, folder: Path) -> Application:
 
 def test_a_pattern_takes_up_topics_that_functions_made_in_the_same_run(first: Application) -> None:
     assert first.table("by-region").to_dict() == {"region-a": 2, "region-b": 4, "region-c": 10}
-    assert values(first, "region-a") == [0, 2]
+    assert values_of(first, "region-a") == [0, 2]
 
 
 def test_a_topic_that_would_share_a_delta_table_is_refused(first: Application) -> None:
@@ -74,13 +70,13 @@ def test_a_topic_that_would_share_a_delta_table_is_refused(first: Application) -
 
 def test_events_are_taken_in_groups_and_a_run_leaves_none_waiting(first: Application) -> None:
     groups = [[0, 1, 2], [3, 4, 5], [6]]
-    assert values(first, "batches") == [[group, [f"K{n}" for n in group]] for group in groups]
+    assert values_of(first, "batches") == [[group, [f"K{n}" for n in group]] for group in groups]
 
 
 def test_events_count_in_the_windows_of_their_time_unless_they_are_late(first: Application) -> None:
     # 50 s and 30 s come after 70 s: late for the first minute of ``minutes``, within the grace of ``closed-minutes``.
     counted = [[1, 1, 1], [1, 1, 1], [1, 2, 3], [1, 1, 1], [1, 3, 4], [1, 1, 1], [1, 1, 1]]
-    assert values(first, "counted") == counted
+    assert values_of(first, "counted") == counted
     ones = [*(("x", minute) for minute in (-1, 1, 3, 4)), ("y", 0), ("y", 1), ("behind", -1), ("behind", 0)]
     assert by_minute(first, "sliding") == {("x", 0): 4, **dict.fromkeys(ones, 1)}
 
@@ -112,7 +108,7 @@ def test_only_agents_write_a_table_with_windows(first: Application) -> None:
 
 def test_records_sent_to_a_changelog_change_its_table_and_reach_its_readers(first: Application) -> None:
     assert first.table("prefs").to_dict() == {"u1": {"a": 2}}
-    assert sorted(values(first, "pref-changes"), key=str) == [["u1", {"a": 2}], ["u2", 2], ["u2", None]]
+    assert sorted(values_of(first, "pref-changes"), key=str) == [["u1", {"a": 2}], ["u2", 2], ["u2", None]]
     records = first.topic("lab-app-prefs-changelog").records()
     assert [(record["key"], record["value"]) for record in records][-1] == ("u2", None)
     (letter,) = first.dead_letters("agent/fill")
@@ -145,8 +141,8 @@ def later(first: Application) -> Application:
 
 
 def test_a_task_reads_tables_and_sends(later: Application) -> None:
-    assert values(later, "reports") == [{"u1": {"a": 2}}]
-    assert values(later, "beats") == []
+    assert values_of(later, "reports") == [{"u1": {"a": 2}}]
+    assert values_of(later, "beats") == []
 
 
 def test_a_task_that_fails_is_a_dead_letter_and_writes_nothing(later: Application) -> None:
@@ -163,11 +159,11 @@ def test_a_continuous_run_follows_new_topics_runs_tasks_and_times_out_take(later
     with running(app, every="500ms", only=only) as failures:
         app.topic("events").produce([{"value": {"topic": "region-late", "n": 7}}])
         app.topic("clicks").produce([{"key": "one", "value": 1}])
-        wait_until(lambda: len(values(app, "batches")) > 3, failures)
+        wait_until(lambda: len(values_of(app, "batches")) > 3, failures)
         wait_until(lambda: app.table("by-region").get("region-late") == 7, failures)
     assert failures == []
-    assert values(app, "batches")[3:] == [[[1], ["one"]]]
+    assert values_of(app, "batches")[3:] == [[[1], ["one"]]]
     assert app.table("by-region").get("region-late") == 7
-    assert values(app, "reports") == [{"u1": {"a": 2}}] * 2
-    assert values(app, "beats") == list(range(len(values(app, "beats"))))
-    assert len(values(app, "beats")) > 1
+    assert values_of(app, "reports") == [{"u1": {"a": 2}}] * 2
+    assert values_of(app, "beats") == list(range(len(values_of(app, "beats"))))
+    assert len(values_of(app, "beats")) > 1

@@ -21,6 +21,7 @@ from kaspr_delta.engine.streams.offset_range import Received, in_offset_order
 from kaspr_delta.storage.limits import Limits, Size
 from tests.limits import set_limits
 from tests.manifests import opened
+from tests.spark.channels import values_of
 
 pytestmark = pytest.mark.spark
 
@@ -150,7 +151,7 @@ def test_an_agent_processes_large_batches_in_order_and_counts_a_commit_in_severa
     app.topic("numbers").produce([{"value": n} for n in range(20)])
     app.topic("numbers").produce([{"value": n} for n in range(20, 30)])
     app.run()
-    assert [record["value"] for record in app.topic("totals").records()] == [sum(range(n + 1)) for n in range(30)]
+    assert values_of(app, "totals") == [sum(range(n + 1)) for n in range(30)]
     assert app.table("sums").to_dict() == {"all": sum(range(30))}
 
     set_limits(app, ordered_batch="1b")  # each batch reads one file

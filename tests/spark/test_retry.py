@@ -23,6 +23,7 @@ from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
 from tests.folders import delta_rs
 from tests.manifests import plan_of_bundle
+from tests.spark.channels import values_of
 from tests.unit.control.test_dead_letters import AT, HEADERS, NOW, VALUE
 
 APPLICATION = Path(__file__).parent / "applications" / "retry.yaml"
@@ -146,8 +147,8 @@ def test_a_record_retried_after_the_cause_is_repaired_is_processed_once(spark: S
         assert sum(letters.retry(second).records.values()) == 2
         assert app.dead_letters() == []
         app.run()
-        assert [record["value"] for record in app.topic("converted").records()] == [2, 30]
-        assert [record["value"] for record in app.topic("prices").records()] == [5, 50]
+        assert values_of(app, "converted") == [2, 30]
+        assert values_of(app, "prices") == [5, 50]
         sent = [record for record in app.topic("amounts").records() if record["key"] == "A2"]
         assert len(sent) == 3
         assert {(str(record["headers"]), record["timestamp"], record["partition"]) for record in sent} == {
@@ -197,7 +198,7 @@ def test_a_retry_only_for_the_failed_reader_reaches_no_other_reader(spark: Spark
         assert sorted((origin.name, count) for origin, count in retried.records.items()) == [("met", 1), ("seen", 1)]
         app.run()
         assert others() == before
-        assert [record["value"] for record in app.topic("answers").records()] == [[7, ["trace"]]]
-        assert [record["value"] for record in app.topic("found").records()] == [[7, {"n": 1}]]
+        assert values_of(app, "answers") == [[7, ["trace"]]]
+        assert values_of(app, "found") == [[7, {"n": 1}]]
         failures = {str(one.resource): (one.dead_letters, one.failures) for one in app.status().resources}
         assert (failures["agent/failing"], failures["agent/later"]) == ((0, 1), (0, 1))

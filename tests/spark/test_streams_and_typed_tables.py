@@ -12,6 +12,7 @@ from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable
 from tests.manifests import opened
 from tests.spark.dying import lost_power
+from tests.spark.others import TableOfOthers
 
 MANIFESTS = """
 KasprApp/clicks: {{}}
@@ -29,16 +30,10 @@ class Shop:
     """A Delta table of products that SQL writes, and a topic of clicks on one product."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.products = spark, f"delta.`{folder / 'products'}`"
-        spark.sql(
-            f"CREATE TABLE {self.products} (id STRING, made_of STRING, name STRING) USING DELTA"
-            " TBLPROPERTIES (delta.enableChangeDataFeed = true)"
-        )
-        self.change("INSERT INTO {} VALUES ('A', 'X', 'Ant'), ('B', 'A', 'Bee')")
+        self.products = TableOfOthers(spark, folder / "products")
+        self.products.make("id STRING, made_of STRING, name STRING")
+        self.products.run("INSERT INTO {} VALUES ('A', 'X', 'Ant'), ('B', 'A', 'Bee')")
         self.app = opened(spark, folder, "clicks", MANIFESTS.format(folder=folder))
-
-    def change(self, statement: str) -> None:
-        self.spark.sql(statement.format(self.products))
 
     def click(self, number: int) -> None:
         self.app.topic("clicks").produce([{"key": "A", "value": {"n": number}}])
@@ -64,7 +59,7 @@ def test_a_record_meets_the_current_row_after_any_kind_of_statement(shop: Shop) 
         shop.click(number)
         shop.app.run()
         for statement in statements:
-            shop.change(statement)
+            shop.products.run(statement)
     assert records_with_rows(shop.app, "clicked") == [
         (0, "A", "Ant"),
         (1, "A", "ANT"),
@@ -88,7 +83,7 @@ def test_a_repeated_batch_shows_no_later_change_to_earlier_records(shop: Shop, m
         with pytest.raises(ResourceFailedError):
             shop.app.run()
     shop.click(2)
-    shop.change("UPDATE {} SET name = upper(name)")
+    shop.products.run("UPDATE {} SET name = upper(name)")
     shop.click(3)
     shop.app.run()
     assert records_with_rows(shop.app, "clicked") == [

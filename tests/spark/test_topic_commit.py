@@ -12,6 +12,7 @@ from kaspr_delta import Application
 from kaspr_delta.engine.agent import stateless
 from kaspr_delta.storage.limits import Limits
 from tests.manifests import manifests
+from tests.spark.channels import values_of
 from tests.spark.killing import killed
 
 STAMP = """
@@ -78,7 +79,7 @@ def test_a_large_batch_is_on_its_one_topic_once_in_order_or_in_the_log_if_an_eve
         unsorted = "raise_error('shuffled') IS NULL"
         patched.setattr(stateless, "in_partition_order", lambda records: records.where(unsorted))
         app.run(only=["agent/double"])
-    assert [record["value"] for record in app.topic("doubled").records()] == [2 * n for n in range(10, MANY)]
+    assert values_of(app, "doubled") == [2 * n for n in range(10, MANY)]
     assert not logged(app, "log__double")
 
     done = app.run().resources

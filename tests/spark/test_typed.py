@@ -20,29 +20,18 @@ from kaspr_delta.web.store import LocalStore
 from kaspr_delta.web.warehouse_store import WarehouseStore
 from tests.documented import ROOT, blocks
 from tests.folders import delta_rs
+from tests.spark.channels import values_of
+from tests.spark.others import TableOfOthers
 from tests.spark_line import IS_SPARK_4_0
 from tests.sql_on_spark import SqlOnSpark
 
 MANIFESTS = Template((Path(__file__).parent / "applications" / "typed.yaml").read_text())
+COLUMNS = "id BIGINT, name STRING, made DATE, bits BINARY"
 TEN = datetime(2024, 5, 1, 10, tzinfo=timezone.utc)
 SHOP = {"country": "DE", "zip": 10115}
 ORDER = {"product": 1, "price": "2.50", "at": "2024-05-01T12:00:00+02:00", "tags": {"customer": "C1"}, "shop": SHOP}
 O1 = {"id": "O1", "product": 1, "price": Decimal("2.50"), "at": TEN, "tags": {"customer": "C1"}, "shop": SHOP}
 WIDGET = {"id": 1, "name": "Widget", "made": date(2024, 1, 1), "bits": b"\x00\xff"}
-
-
-class ExternalWriter:
-    """The other program that writes the table of products."""
-
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.table = spark, f"delta.`{folder / 'products'}`"
-
-    def make(self, columns: str = "id BIGINT, name STRING, made DATE, bits BINARY", *, feed: bool = True) -> None:
-        feeding = "TBLPROPERTIES (delta.enableChangeDataFeed = true)" if feed else ""
-        self.spark.sql(f"CREATE TABLE IF NOT EXISTS {self.table} ({columns}) USING DELTA {feeding}")
-
-    def run(self, statement: str) -> None:
-        self.spark.sql(statement.format(self.table))
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +40,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def others(spark: SparkSession, folder: Path) -> ExternalWriter:
-    return ExternalWriter(spark, folder)
+def others(spark: SparkSession, folder: Path) -> TableOfOthers:
+    return TableOfOthers(spark, folder / "products")
 
 
 def opened(spark: SparkSession, folder: Path) -> Application:
@@ -62,9 +51,9 @@ def opened(spark: SparkSession, folder: Path) -> Application:
 
 
 @pytest.fixture(scope="module")
-def app(spark: SparkSession, folder: Path, others: ExternalWriter) -> Application:
+def app(spark: SparkSession, folder: Path, others: TableOfOthers) -> Application:
     """The application after one run. Its tables and its topic were filled before it."""
-    others.make()
+    others.make(COLUMNS)
     others.run("INSERT INTO {} VALUES (1, 'Widget', DATE'2024-01-01', X'00FF'), (2, 'Gadget', NULL, NULL)")
     app = opened(spark, folder)
     app.table("customers").put({"C1": {"name": "Ann", "balance": 1.5}})
@@ -122,7 +111,7 @@ def test_a_foreign_key_of_several_columns_finds_a_key_of_several_columns(app: Ap
 def test_a_join_of_a_typed_and_a_json_side_keeps_the_types_of_each(app: Application) -> None:
     ann = {"name": "Ann", "balance": 1.5}
     assert results(app, "enriched") == {"O1": {"left": {"left": O1, "right": WIDGET}, "right": ann}}
-    assert [record["value"] for record in app.topic("shown").records()] == [["2.50", ann]]
+    assert values_of(app, "shown") == [["2.50", ann]]
 
 
 @pytest.mark.skipif(IS_SPARK_4_0, reason="open Spark 4.0 has no operator `:`")
@@ -171,7 +160,7 @@ def test_a_source_table_is_neither_written_nor_purged(app: Application, folder: 
 
 
 def test_changes_and_added_columns_of_a_source_table_are_followed(
-    spark: SparkSession, app: Application, folder: Path, others: ExternalWriter
+    spark: SparkSession, app: Application, folder: Path, others: TableOfOthers
 ) -> None:
     others.run("UPDATE {} SET name = 'Better' WHERE id = 1")
     others.run("ALTER TABLE {} ADD COLUMNS (colour STRING)")
@@ -191,15 +180,15 @@ def test_changes_and_added_columns_of_a_source_table_are_followed(
 
 @pytest.mark.slow
 def test_resources_wait_with_a_remedy_if_a_source_table_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
-    others = ExternalWriter(spark, tmp_path)
+    others = TableOfOthers(spark, tmp_path / "products")
     waiting = dict(opened(spark, tmp_path).plan.waiting)
     there = ResourceRef("table", "products")
     assert "is not there" in waiting[there]
     assert waiting[ResourceRef("join", "enriched")] == "waits for table/products"
     assert ResourceRef("join", "orders-places") not in waiting
-    others.make(feed=False)
-    statement = f"ALTER TABLE {others.table} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)"
-    spark.sql(f"ALTER TABLE {others.table} SET TBLPROPERTIES (delta.enableRowTracking = true)")  # not enough here
+    others.make(COLUMNS, feed=False)
+    statement = f"ALTER TABLE {others} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+    others.alter("SET TBLPROPERTIES (delta.enableRowTracking = true)")  # not enough here
     assert statement in dict(opened(spark, tmp_path).plan.waiting)[there]
     spark.sql(statement)
     app = opened(spark, tmp_path)

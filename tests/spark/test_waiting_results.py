@@ -14,6 +14,7 @@ from kaspr_delta.cli.table import handle_of
 from kaspr_delta.runtime.run_events import RunEvent, Started
 from tests.continuous import running, wait_until
 from tests.manifests import opened
+from tests.spark.others import TableOfOthers
 
 MANIFESTS = """
 KasprApp/app: {{}}
@@ -37,35 +38,26 @@ class Changed:
     """An application that is open while a table of others changes."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.folder, self.table = spark, folder, f"delta.`{folder / 'p'}`"
+        self.folder, self.table = folder, TableOfOthers(spark, folder / "p")
         self.create("n INT")
         self.app = opened(spark, folder, "app", MANIFESTS.format(source=folder / "p"))
         self.app.table("o").put({"O1": {"p": "a"}})
         self.app.run()
 
     def create(self, columns: str) -> None:
-        self.spark.sql(
-            f"CREATE TABLE {self.table} (id STRING, {columns}) USING DELTA TBLPROPERTIES"
-            " (delta.enableChangeDataFeed = true, delta.enableTypeWidening = true, delta.columnMapping.mode = 'name')"
-        )
-        self.run("INSERT INTO {} VALUES ('a', 1)")
-
-    def alter(self, change: str) -> None:
-        self.spark.sql(f"ALTER TABLE {self.table} {change}")
-
-    def run(self, statement: str) -> None:
-        self.spark.sql(statement.format(self.table))
+        self.table.make(f"id STRING, {columns}", "delta.enableTypeWidening = true", "delta.columnMapping.mode = 'name'")
+        self.table.run("INSERT INTO {} VALUES ('a', 1)")
 
     def widened(self) -> None:
-        self.alter("ALTER COLUMN n TYPE BIGINT")
-        self.run("UPDATE {} SET n = 5000000000")
+        self.table.alter("ALTER COLUMN n TYPE BIGINT")
+        self.table.run("UPDATE {} SET n = 5000000000")
 
     def renamed(self) -> None:
-        self.alter("RENAME COLUMN n TO m")
-        self.run("UPDATE {} SET m = 2")
+        self.table.alter("RENAME COLUMN n TO m")
+        self.table.run("UPDATE {} SET m = 2")
 
     def feed_off(self) -> None:
-        self.alter("SET TBLPROPERTIES (delta.enableChangeDataFeed = false)")
+        self.table.alter("SET TBLPROPERTIES (delta.enableChangeDataFeed = false)")
 
     def gone(self) -> None:
         (self.folder / "p").rename(self.folder / "elsewhere")
