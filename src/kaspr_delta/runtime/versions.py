@@ -7,7 +7,7 @@ import os
 import platform
 from dataclasses import dataclass
 
-TRIED = (("4.0", "4.0", "3.12"), ("4.1", "4.3", "3.12"), ("4.2", "4.4", "3.11"))
+TRIED = (("4.0", "4.0", "3.12"), ("4.1", "4.3", "3.12"), ("4.2", "4.4", "3.11"), ("4.2", "4.4", "3.12"))
 """The combinations of Spark, Delta and Python on which the tests run, by the first two numbers of each version."""
 
 
