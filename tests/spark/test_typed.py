@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -44,9 +45,10 @@ def others(spark: SparkSession, folder: Path) -> TableOfOthers:
     return TableOfOthers(spark, folder / "products")
 
 
-def opened(spark: SparkSession, folder: Path) -> Application:
+def opened(spark: SparkSession, folder: Path, before: str = "", after: str = "") -> Application:
+    """The application, with a text instead of another one in its manifests."""
     manifests = folder / "typed.yaml"
-    manifests.write_text(MANIFESTS.substitute(FOLDER=folder))
+    manifests.write_text(MANIFESTS.substitute(FOLDER=folder).replace(before, after))
     return Application.open(manifests, warehouse=folder / "warehouse", spark=spark)
 
 
@@ -132,6 +134,19 @@ def test_select_makes_the_columns_of_a_result_and_a_failure_leaves_no_row(app: A
     assert all("KeyError: 'text'" in letter["detail"] for letter in letters)
     emitted = {record["key"]: record["value"] for record in app.channel("noted-channel").records()}
     assert emitted["O2"]["right"] == {}  # the channel has the pair nevertheless
+
+
+@pytest.mark.slow
+def test_a_comparison_after_another_select_counts_rows_whose_columns_differ(
+    spark: SparkSession, app: Application, folder: Path
+) -> None:
+    changed = opened(spark, folder, 'order["price"] * 2', 'order["price"] * 3')
+    compared = changed.compare("join/noted")
+    assert (compared.added, compared.removed, compared.changed, compared.equal) == (0, 0, 1, 1)
+    (row,) = changed.sql("SELECT key, before, after FROM differences__noted").collect()
+    assert [row["key"], *(json.loads(row[name])["price"] for name in ("before", "after"))] == ['"O1"', 5.0, 7.5]
+    opened(spark, folder)
+    assert app.delta.newest(spark, "noted").version == changed.delta.newest(spark, "noted").version
 
 
 def test_local_copies_and_sql_warehouses_read_tables_as_functions_do(spark: SparkSession, app: Application) -> None:
