@@ -37,4 +37,5 @@ def connect_session(folder: Path) -> Iterator[SparkSession]:
         session: SparkSession = SparkSession.builder.getOrCreate()
         apply_serverless_restrictions()
         yield session
+        session.stop()  # or the client would ask the server that is gone, again and again, as this process ends
         assert SparkContext._gateway is None
