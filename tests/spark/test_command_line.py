@@ -94,6 +94,7 @@ def test_dead_letters_prints_nothing_and_run_prints_caught_up(warehouse: str) ->
     assert "caught up" in kaspr("run", "--warehouse", warehouse).output
 
 
+@pytest.mark.slow
 def test_the_demo_shows_both_waves(tmp_path: Path) -> None:
     _assert_both_waves(kaspr("demo", "--warehouse", str(tmp_path)).stdout)
 

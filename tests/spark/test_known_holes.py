@@ -380,6 +380,7 @@ def put(joins: Joins, story: Story, *, orders: Rows | None = None, products: Row
         rows.clear()
 
 
+@pytest.mark.slow
 def test_an_agent_reads_the_channel_while_the_fold_lags(joins: Joins, monkeypatch: pytest.MonkeyPatch) -> None:
     story = Story("lagging", joins)
     put(joins, story, orders={"O1": {"order_id": "lagging", "product_id": "P1"}})

@@ -105,6 +105,7 @@ def test_changes_that_cancel_out_write_nothing_and_a_total_has_the_greatest_time
     assert sold(app) == {"P": (14, 100), "Q": (3, 30)}
 
 
+@pytest.mark.slow
 def test_a_rebuild_writes_no_unchanged_row(app: Application) -> None:
     for table in ("sold", "per-carrier", "worth"):
         name = table.replace("-", "_")

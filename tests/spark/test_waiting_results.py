@@ -67,15 +67,10 @@ class Changed:
         self.create("n STRING")
 
 
-CHANGES = (
-    Changed.widened,
-    *(
-        pytest.param(one, marks=pytest.mark.slow)
-        for one in (Changed.gone, Changed.renamed, Changed.feed_off, Changed.replaced)
-    ),
-)
+CHANGES = (Changed.widened, Changed.gone, Changed.renamed, Changed.feed_off, Changed.replaced)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_open_application_waits_for_a_changed_table_as_a_reopened_one_does(
     spark: SparkSession, tmp_path: Path, change: Callable[[Changed], None]
