@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import socket
 import sys
 from pathlib import Path
 
 from kaspr_delta.runtime.session import SETTINGS
 from tests.few_rows import WITHOUT_GENERATED_CODE
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[1]
 
@@ -25,7 +25,7 @@ def serve(folder: Path) -> None:
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the JVM shares this process's standard output, which has one reader of one line
     os.environ["PYSPARK_PYTHON"] = str(_sandboxed_python(folder))
-    builder, port = SparkSession.Builder().master("local[*]"), _free_port()
+    builder, port = SparkSession.Builder().master("local[*]"), free_port()
     for name, value in {
         **SETTINGS,
         **WITHOUT_GENERATED_CODE,
@@ -39,14 +39,6 @@ def serve(folder: Path) -> None:
     configure_spark_with_delta_pip(builder).getOrCreate()
     print(f"sc://127.0.0.1:{port}", file=output, flush=True)
     sys.stdin.read()
-
-
-def _free_port() -> int:
-    """A port that nobody listens on: Spark does not say which one it took."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def _sandboxed_python(folder: Path) -> Path:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import os
-import socket
 import subprocess
 import time
 import uuid
@@ -22,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kaspr_delta.runtime.java import java_command
+from tests.ports import free_port
 
 VERSION = "4.1.0"
 USERNAME, PASSWORD = "app", 'pass"word\\'
@@ -49,19 +49,12 @@ def _run(*command: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 class Broker:
     """A broker with its data in a folder. ``address`` is open, ``secure_address`` needs TLS and a login."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        ports = [_free_port() for _ in range(3)]
+        ports = [free_port() for _ in range(3)]
         self.address, self.secure_address, controller = (f"127.0.0.1:{port}" for port in ports)
         self.ca_file = folder / "ca.pem"
         self._process: subprocess.Popen[bytes] | None = None

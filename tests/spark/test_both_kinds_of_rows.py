@@ -25,6 +25,8 @@ from kaspr_delta.storage.opening import open_tables
 from tests.folders import overwrite
 from tests.manifests import opened
 
+pytestmark = pytest.mark.slow  # test_pending_batches.py changes from one kind to the other within a history
+
 MANIFEST = """
 KasprTable/orders: {}
 KasprTable/products: {}
@@ -141,8 +143,6 @@ def assert_equal_rows(app: Application, name: str, *of_batch: Any) -> None:
     assert found[0][1]
     assert found[1:] == [found[0], found[0]]
 
-
-pytestmark = pytest.mark.slow  # test_pending_batches.py changes from one kind to the other within a history
 
 CASES = pytest.mark.parametrize(
     "case",

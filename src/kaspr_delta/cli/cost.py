@@ -101,10 +101,9 @@ def print_costs(target: Target, plans: Iterable[Plan], output: PlanOutput | None
         raise UsageError("--cost is shown as table, text or json")
     deployment, costs = options.deployment(), []
     for plan in plans:
-        deployed = Warehouse(Storage.of(plan, deployment).warehouse)
-        costs.append(
-            Cost.of(plan, deployment, target.location if options.target is None else deployed, options.profile)
-        )
+        deployed = options.target is not None
+        warehouse = Warehouse(Storage.of(plan, deployment).warehouse) if deployed else target.location
+        costs.append(Cost.of(plan, deployment, warehouse, options.profile))
     if output == "json":
         found = [{"application": cost.plan.application, **cost.plain} for cost in costs]
         typer.echo(json.dumps({"applications": found}, indent=2, ensure_ascii=False, default=str))

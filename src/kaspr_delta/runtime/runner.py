@@ -297,9 +297,9 @@ class Runner:
     def _has_nothing_to_do(self, stages: Sequence[Stage]) -> bool:
         """Whether no resource has anything to do. Asked before the locks where these are leases, which take seconds.
 
-        It only reads, so it needs no lock: if another run works meanwhile, this one sees its unfolded batches or the
-        commits that it has not read yet, and asks for the locks; or all is done, and what comes later is for later
-        runs.
+        It reads, and deletes rows that are older than their retention, which any run may do at any time. So it needs no
+        lock: if another run works meanwhile, this one sees its unfolded batches or the commits that it has not read
+        yet, and asks for the locks; or all is done, and what comes later is for later runs.
         """
         if self.delta.namespace.locks_bind_other_processes:
             return False
