@@ -38,6 +38,7 @@ _FENCES_WITH_PICTURES = f"""{_FENCES}:
 _START = ("index.md", "tutorial.md")
 _GUIDES = (
     "how-to.md",
+    "parameters.md",
     "commands.md",
     "what-works.md",
     "joins.md",

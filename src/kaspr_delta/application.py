@@ -44,6 +44,7 @@ from kaspr_delta.settings import warehouse_location
 from kaspr_delta.spec.durations import interval
 from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.spec.loader import load_path
+from kaspr_delta.spec.values import Values
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, Layout
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse, lock_in_time
@@ -104,6 +105,7 @@ class Application:
         spark: SparkSession | None = None,
         profile: str | None = None,
         limits: Limits | None = None,
+        values: Mapping[str, str | int | float | bool] | None = None,
     ) -> Application:
         """Open an application: apply the manifests of a file or folder, or, without one, use those applied before.
 
@@ -114,6 +116,7 @@ class Application:
         ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application if there are several.
         ``spark`` is a session, classic or Connect, to use. ``profile`` names a profile of ``~/.databrickscfg``, whose
         compute is used through databricks-connect. ``limits`` are sizes at which the engine changes its method.
+        ``values`` are those of the manifests' parameters, before those of their ``values.yaml``.
 
         Raises ManifestError (with every finding), NotFoundError, UsageError and SetupError.
         """
@@ -125,7 +128,7 @@ class Application:
             tables = session_tables(location, schema, spark, limits)
             documents, name = Registry(tables).documents(), app if location.is_unity else schema
         else:
-            manifests = load_path(Path(path), origin)
+            manifests = load_path(Path(path), origin, Values(values or {}, warehouse=location.folder))
             alone = only_plan(manifests, app)  # before Spark starts: a mistake in YAML should not cost seconds
             tables, name = session_tables(location, alone.schema, spark, limits), alone.application
             new = documents_of(manifests, name, in_place=not origin)

@@ -20,7 +20,6 @@ from kaspr_delta.cli.progress import note
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.builder.build import runnable_plans
 from kaspr_delta.plan.names import delta_name
-from kaspr_delta.spec.loader import load_path
 
 if TYPE_CHECKING:
     from kaspr_delta.jobs import Storage
@@ -111,10 +110,10 @@ def purge(
 
 def _storages(bundle: BundleCli, target: str) -> list[Storage]:
     """The storage of each application of the folder. Raises ManifestError."""
-    from kaspr_delta.jobs import Deployment, Storage
+    from kaspr_delta.jobs import Deployment, Storage, manifests_of
 
     deployment = Deployment.from_variables(bundle.variables(), target)
-    return [Storage.of(plan, deployment) for plan in runnable_plans(load_path(Path(deployment.folder)))]
+    return [Storage.of(plan, deployment) for plan in runnable_plans(manifests_of(deployment, Path()))]
 
 
 def _refuse_others(deployed: DeployedSchema, application: str, made_by: str) -> None:

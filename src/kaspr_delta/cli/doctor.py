@@ -114,10 +114,9 @@ def _probed(
     from kaspr_delta.runtime.doctor.bench import SCRATCH, Bench
     from kaspr_delta.runtime.doctor.examination import ANOTHER, examine
     from kaspr_delta.runtime.session import spark_session
-    from kaspr_delta.spec.loader import load_path
     from kaspr_delta.storage.opening import open_tables
 
-    plan = None if path is None else only_plan(load_path(path), target.app)  # before Spark starts
+    plan = None if path is None else only_plan(target.load(path), target.app)  # before Spark starts
     location = target.location
     scratch = location.scratch(SCRATCH)
     named = plan.schema if plan else delta_name(target.app or "")

@@ -27,21 +27,48 @@ AppOption = Annotated[
         autocompletion=complete_application,
     ),
 ]
+_OF_MANIFESTS = "In manifests"
+ValuesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--values",
+        metavar="FILE",
+        help="A file of values for ${NAME}, before values.yaml; may be repeated.",
+        rich_help_panel=_OF_MANIFESTS,
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="The value for ${NAME}; may be repeated.",
+        rich_help_panel=_OF_MANIFESTS,
+    ),
+]
 
 
-def on_target(warehouse: WarehouseOption = None, app: AppOption = None) -> None:
+def on_target(
+    warehouse: WarehouseOption = None, app: AppOption = None, values: ValuesOption = None, settings: SetOption = None
+) -> None:
     """Tables, agents and joins that stay up to date by themselves, on Spark and Delta Lake."""
 
 
 def with_target(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose first parameter is a target, as one with the options that name it."""
+    """A command whose first parameter is a target, as one with the options that name it.
+
+    The options for manifests are those of commands that read some: of all with a parameter ``path`` or ``files``.
+    """
 
     @functools.wraps(command)
-    def run(context: typer.Context, warehouse: str | None, app: str | None, **given: Any) -> None:  # noqa: ARG001
-        command(Target.of(context), **given)
+    def run(context: typer.Context, **given: Any) -> None:
+        command(Target.of(context), **{name: value for name, value in given.items() if name in names})
 
-    of_target = inspect.signature(on_target, eval_str=True).parameters.values()
+    of_target = list(inspect.signature(on_target, eval_str=True).parameters.values())
     _, *own = inspect.signature(command, eval_str=True).parameters.values()
+    names = {one.name for one in own}
+    if not names & {"path", "files"}:
+        of_target = [one for one in of_target if one.name in {"warehouse", "app"}]
     context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     shown = [context, *own, *of_target]
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]  # read by typer

@@ -24,7 +24,8 @@ from kaspr_delta.plan.explain.explain import as_json, as_text
 from kaspr_delta.plan.explain.flows import flows
 from kaspr_delta.plan.explain.mermaid import as_mermaid
 from kaspr_delta.spec.diagnostics import Severity, has_errors
-from kaspr_delta.spec.loader import load_path
+from kaspr_delta.spec.loader import LoadedManifests
+from kaspr_delta.spec.values import written
 
 PlanOutput = Literal["table", "text", "json", "mermaid"]
 """The forms in which a plan is shown."""
@@ -50,7 +51,7 @@ def plan(
 
     With --app only that application is shown. If the warehouse is a folder that an older version wrote, the states that
     the next run migrates are listed. With an error in the manifests there is no plan: the findings are printed and the
-    exit code is 1.
+    exit code is 1. The values of ${NAME} in the manifests are listed.
 
     With --cost it shows instead what the Databricks jobs of the application do in a day, for each layout: runs, starts
     of compute and statements; batches, rows and bytes as on the last days; and the queries that measure its DBU. --var
@@ -66,7 +67,8 @@ def plan(
     """
     if not cost and (deployed or profile or var):
         raise UsageError("--target, --profile and --var are for --cost")
-    plans, findings = build_plans(load_path(path))
+    loaded = target.load(path)
+    plans, findings = build_plans(loaded)
     if has_errors(findings):
         print_findings(findings, to_stderr=True)
         raise typer.Exit(1)
@@ -81,15 +83,25 @@ def plan(
         case "table":
             for plan in plans:
                 screen.print(as_table(plan), markup=False)
+            _print_values(loaded)
             _print_warnings(target, plans)
         case "text":
             typer.echo("\n\n".join(as_text(plan) for plan in plans) or "no application")
+            _print_values(loaded)
             _print_warnings(target, plans)
         case "json":
             found = [as_json(plan) | {"migrations": _migrations(target, plan)} for plan in plans]
-            typer.echo(json.dumps({"applications": found}, indent=2, ensure_ascii=False))
+            typer.echo(json.dumps({"applications": found, "values": dict(loaded.values)}, indent=2, ensure_ascii=False))
         case "mermaid":
             typer.echo(as_mermaid(plans))
+
+
+def _print_values(loaded: LoadedManifests) -> None:
+    """Print the values of the parameters in the manifests."""
+    if loaded.values:
+        typer.echo("\nvalues")
+        for name, value in sorted(loaded.values.items()):
+            typer.echo(f"  {name}: {written(value)}")
 
 
 def _print_warnings(target: Target, plans: tuple[Plan, ...]) -> None:

@@ -19,7 +19,7 @@ from kaspr_delta.plan.definition.waiting import in_words, what_for
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.kinds import KINDS_BY_COMMAND, kind_called, short_kind
 from kaspr_delta.spec.limits import LONGEST_FILE
-from kaspr_delta.spec.loader import LoadedManifests, load_bytes, load_path
+from kaspr_delta.spec.loader import LoadedManifests, load_bytes
 
 if TYPE_CHECKING:
     from kaspr_delta.control.events import Event
@@ -63,7 +63,7 @@ def apply(
         path = None if file == "-" else Path(file)
         outcomes, findings = apply_manifests(
             target.location,
-            _load(path),
+            _load(target, path),
             app=target.app,
             path=path if prune else None,
             warn=warn,
@@ -204,8 +204,10 @@ def delete(
         typer.echo(f"{ref} {in_words(reason)}")
 
 
-def _load(path: Path | None) -> LoadedManifests:
-    return load_bytes(sys.stdin.buffer.read(LONGEST_FILE + 1), "standard input") if path is None else load_path(path)
+def _load(target: Target, path: Path | None) -> LoadedManifests:
+    if path is not None:
+        return target.load(path)
+    return load_bytes(sys.stdin.buffer.read(LONGEST_FILE + 1), "standard input", values=target.values)
 
 
 def _named(among: Iterable[ResourceStatus], kind: str, name: str) -> ResourceStatus:

@@ -12,7 +12,6 @@ import typer
 from kaspr_delta.cli.progress import note
 from kaspr_delta.cli.target import Target
 from kaspr_delta.settings import APP_PORT_VARIABLE, SQL_WAREHOUSE_VARIABLE
-from kaspr_delta.spec.loader import load_path
 
 TOKEN_VARIABLE = "KASPR_DELTA_TOKEN"  # noqa: S105  the name of a variable, not a token
 
@@ -54,9 +53,9 @@ def serve(
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     chosen, documents = target.app, None
     if path is not None and location.is_unity:  # there, the server needs permission to read, not to write
-        documents = documents_in(load_path(path), target.app)
+        documents = documents_in(target.load(path), target.app)
     elif path is not None:
-        outcomes, _ = apply_manifests(location, load_path(path), app=target.app, path=path)
+        outcomes, _ = apply_manifests(location, target.load(path), app=target.app, path=path)
         chosen = chosen or outcomes[0].application
     namespace = location.namespace(location.applied_schema(chosen))
     application = web_application(

@@ -1,7 +1,8 @@
-"""The warehouse and the application that a command is for."""
+"""The warehouse and the application that a command is for, and the values for its manifests."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,12 @@ import typer
 
 from kaspr_delta.cli.interruption import off_main_thread
 from kaspr_delta.cli.progress import working
+from kaspr_delta.errors import ManifestError, UsageError
 from kaspr_delta.settings import warehouse_location
+from kaspr_delta.spec.diagnostics import has_errors
+from kaspr_delta.spec.loader import LoadedManifests, load_path, together
+from kaspr_delta.spec.values import NAME, Value, Values, unused
+from kaspr_delta.spec.values_file import read_values
 from kaspr_delta.storage.namespace import Warehouse
 
 if TYPE_CHECKING:
@@ -19,21 +25,56 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The values of ``--warehouse`` and ``--app``, given after the command's name or before it."""
+    """The warehouse, application and values that options name, after the command's name or before it."""
 
     warehouse: str | None = None
     app: str | None = None
+    files: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, context: typer.Context) -> Target:
         """The target that the options typed so far name."""
         before = {} if context.parent is None else context.parent.params
-        return cls(*(context.params.get(name) or before.get(name) for name in ("warehouse", "app")))
+        names = ("warehouse", "app", "values", "settings")
+        warehouse, app, files, settings = (context.params.get(name) or before.get(name) for name in names)
+        return cls(warehouse, app, tuple(files or ()), tuple(settings or ()))
 
     @property
     def location(self) -> Warehouse:
         """The warehouse: named, or that of the environment, or the default."""
         return Warehouse(warehouse_location(self.warehouse))
+
+    @property
+    def given(self) -> dict[str, Value]:
+        """The values of ``--values`` and ``--set`` by name. Raises ManifestError and UsageError."""
+        given: dict[str, Value] = {}
+        for file in self.files:
+            read, findings = read_values(Path(file), file)
+            if has_errors(findings):
+                raise ManifestError(findings)
+            given |= read
+        return {**given, **self._set}
+
+    @property
+    def _set(self) -> Mapping[str, Value]:
+        found = dict[str, Value]()
+        for text in self.settings:
+            name, sign, value = text.partition("=")
+            if not sign or not NAME.fullmatch(name):
+                raise UsageError(f"--set {text!r}: expected NAME=VALUE, as in --set region=eu")
+            found[name] = value
+        return found
+
+    @property
+    def values(self) -> Values:
+        """The values for manifests. Raises ManifestError and UsageError."""
+        return Values(self.given, warehouse=self.location.folder)
+
+    def load(self, path: Path) -> LoadedManifests:
+        """The manifests of a path. A value of ``--set`` that they do not use is a warning."""
+        loaded = load_path(path, values=self.values)
+        return together([loaded, LoadedManifests((), tuple(unused(self._set, loaded.values)))])
 
     def open(self, path: Path | None = None, origin: str = "") -> Application:
         """The application, with the manifests of an optional path. Raises what ``Application.open`` raises."""
@@ -41,5 +82,7 @@ class Target:
 
         with working("Starting Spark"):
             return off_main_thread(
-                lambda: Application.open(path, warehouse=self.location.text, app=self.app, origin=origin)
+                lambda: Application.open(
+                    path, warehouse=self.location.text, app=self.app, origin=origin, values=self.given
+                )
             )

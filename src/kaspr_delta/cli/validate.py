@@ -13,7 +13,6 @@ from kaspr_delta.cli.target import Target
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.spec.diagnostics import Finding, Severity, has_errors, sorted_findings
 from kaspr_delta.spec.json_schema import manifest_schema
-from kaspr_delta.spec.loader import load_path
 
 
 def validate(
@@ -30,7 +29,7 @@ def validate(
 
         kaspr-delta validate bundles/order-system
     """
-    manifests = load_path(path)
+    manifests = target.load(path)
     plans, findings = build_plans(manifests)
     if not has_errors(findings) and any(table.is_foreign for plan in plans for table in plan.tables):
         from kaspr_delta.runtime.applying import source_warnings

@@ -60,7 +60,8 @@ class Document:
 
     def load(self) -> LoadedManifests:
         """The manifest, with its location in its file."""
-        return _loaded_once(self.text, self.file, self.line)
+        folder = str(Path(self.origin).parent) if Path(self.origin).is_absolute() else None
+        return _loaded_once(self.text, self.file, self.line, folder=folder)
 
     @property
     def id(self) -> tuple[str, str]:

@@ -7,8 +7,17 @@ code as on a laptop.
 
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.package import Package
-from kaspr_delta.jobs.resources import application_resources, load_resources
+from kaspr_delta.jobs.resources import application_resources, load_resources, manifests_of
 from kaspr_delta.jobs.storage import Storage
 from kaspr_delta.jobs.work import Work, work_of
 
-__all__ = ["Deployment", "Package", "Storage", "Work", "application_resources", "load_resources", "work_of"]
+__all__ = [
+    "Deployment",
+    "Package",
+    "Storage",
+    "Work",
+    "application_resources",
+    "load_resources",
+    "manifests_of",
+    "work_of",
+]

@@ -82,5 +82,6 @@ def app_name(application: str, target: str, developer: str = "") -> str:
 def _command(plan: Plan, deployment: Deployment) -> str:
     """The shell command: install the packages, then serve on the port that Databricks gives."""
     install = shlex.join(["pip", "install", "--quiet", deployment.package.of_apps, *plan.python_packages])
-    serve = shlex.join(["kaspr-delta", "serve", deployment.folder, "--app", plan.application])
+    values = ["--values", f"{deployment.folder}/{deployment.values}"] if deployment.values else []
+    serve = shlex.join(["kaspr-delta", "serve", deployment.folder, "--app", plan.application, *values])
     return f'{install} && exec {serve} --host 0.0.0.0 --port "$DATABRICKS_APP_PORT" --behind-proxy'

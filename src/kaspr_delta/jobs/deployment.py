@@ -31,9 +31,10 @@ class Deployment:
     ``application`` is a folder name in ``bundles/``, ``target`` a target of the bundle. Jobs and the App install
     ``package``. If ``schedule`` or ``timezone`` is empty, the KasprApp's annotation applies, or else every quarter of
     an hour, UTC. If ``schema`` is empty, each application has the schema that its plan names. If ``location`` is a URI,
-    tables are external ones below it; else the catalog manages them. Tables that only the engine reads are in a schema
-    whose name has the ``internal_suffix`` behind; empty: in that of the results. ``developer`` is the user whose copy
-    this is: the names of its schema, its folder and its App contain it; empty: there is one copy for all.
+    tables are external ones below it; else the catalog manages them. ``values`` is the file of values for the
+    manifests, below the application's folder; empty: they have their defaults. Tables that only the engine reads are in
+    a schema whose name has the ``internal_suffix`` behind; empty: in that of the results. ``developer`` is the user
+    whose copy this is: the names of its schema, its folder and its App contain it; empty: there is one copy for all.
 
     Jobs run as ``run_as``, or as the identity that deploys. ``readers`` may read the schema, ``owners`` also manage it.
 
@@ -69,6 +70,7 @@ class Deployment:
     catalog: str = "main"
     schema: str = ""
     location: str = ""
+    values: str = ""
     internal_suffix: str = ""
     developer: str = ""
     compute: ComputeKind = "default"
@@ -140,6 +142,11 @@ class Deployment:
             if name in variables and name != "target":
                 settings[name] = _setting(name, kind, str(variables[name]).strip())
         return cls(**settings)
+
+    @property
+    def values_option(self) -> list[str]:
+        """The option of tasks that names the file of values."""
+        return ["--values", f"${{workspace.file_path}}/{self.folder}/{self.values}"] if self.values else []
 
     @property
     def folder(self) -> str:

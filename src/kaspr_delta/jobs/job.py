@@ -173,7 +173,7 @@ class JobBuilder:
         """
         wanted = self.deployment
         title = " + ".join(map(str, resources)) or f"everything of {self.plan.application}"
-        manifests = [f"${{workspace.file_path}}/{wanted.folder}", "--origin", wanted.folder]
+        manifests = [f"${{workspace.file_path}}/{wanted.folder}", "--origin", wanted.folder, *wanted.values_option]
         ending = ["--retries", str(wanted.retries), "--waiting", wanted.waiting, "--grace", wanted.waiting_grace]
         ending += ["--all-dead-letters", "fail"]
         parameters = [

@@ -23,7 +23,7 @@ def operations_job(builder: JobBuilder) -> Job:
     of = replace(builder, deployment=replace(builder.deployment, compute=compute))
     command = f"{{{{job.parameters.{OPERATION_PARAMETER}}}}}"
     manifests = [f"${{workspace.file_path}}/{of.deployment.folder}", of.deployment.folder]
-    where = ["--app", of.plan.application, "--warehouse", of.storage.warehouse]
+    where = ["--app", of.plan.application, "--warehouse", of.storage.warehouse, *of.deployment.values_option]
     # It is not tried again, and starts in seconds: somebody waits for the answer.
     task = of.compute.task(OPERATION, command, [OPERATION, *manifests, command, *where])
     task.timeout_seconds = of.deployment.timeout_minutes * 60

@@ -29,7 +29,9 @@ from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.names import delta_name
 from kaspr_delta.spec.diagnostics import Finding, Location, Severity, has_errors
-from kaspr_delta.spec.loader import LoadedManifests, load_path
+from kaspr_delta.spec.loader import LoadedManifests, load_path, together
+from kaspr_delta.spec.values import Value, Values
+from kaspr_delta.spec.values_file import read_values
 
 # The number of resources up to which one task runs all of them by default.
 _MOST_IN_ONE = 30
@@ -55,7 +57,7 @@ def application_resources(deployment: Deployment, root: Path) -> core.Resources:
     nothing is deployed.
     """
     resources = core.Resources()
-    manifests = load_path(root / deployment.folder)
+    manifests = manifests_of(deployment, root)
     plans, findings = build_plans(manifests)
     for finding in findings:
         _report(resources, finding)
@@ -64,6 +66,17 @@ def application_resources(deployment: Deployment, root: Path) -> core.Resources:
         for plan in plans:
             add_plan(resources, plan, deployment, _revision(manifests))
     return resources
+
+
+def manifests_of(deployment: Deployment, root: Path) -> LoadedManifests:
+    """The manifests of the application as its tasks read them, whose folder is another one in each deployment."""
+    folder, given, findings = root / deployment.folder, dict[str, Value](), tuple[Finding, ...]()
+    if deployment.values:
+        given, findings = read_values(folder / deployment.values, f"{deployment.folder}/{deployment.values}")
+    # The folder of the warehouse is that of its volume, whose schema the manifests name. Tasks have no variables of the
+    # environment in which this runs.
+    loaded = load_path(folder, deployment.folder, Values(given, warehouse="/Volumes", environment={}))
+    return together([LoadedManifests((), findings), loaded])
 
 
 def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment, revision: str) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Boolean, Problem, Spec, Text, checked, exactly_one, optional
+from kaspr_delta.spec.base import Boolean, Problem, Spec, Text, exactly_one, optional
 from kaspr_delta.spec.column_types import Schema
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.kubernetes import Authentication, Tls
@@ -18,17 +17,8 @@ from kaspr_delta.spec.topics import TopicName
 Direction = Literal["input", "output"]
 FileFormat = Literal["json", "csv", "parquet", "avro"]
 
-# A path or URI that means the same wherever the application runs.
-_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 INPUT_ONLY = ("schema", "key", "timestamp", "header", "delimiter")
 """The settings of files that say how they are read."""
-
-
-def absolute_path_problems(path: str) -> Iterator[Problem]:
-    """A problem for a relative path: a path must lead to the same place from every folder and machine."""
-    if not _ABSOLUTE.match(path):
-        hint = "for example /data/clicks, or /Volumes/main/raw/clicks on Databricks"
-        yield Problem(f"'{path}' depends on where the application runs: a path must be absolute, or a URI", hint)
 
 
 class KafkaBinding(Spec):
@@ -49,7 +39,7 @@ class KafkaBinding(Spec):
 class FilesBinding(Spec):
     """A topic whose records are rows of files in a folder."""
 
-    path: Annotated[Text, checked(absolute_path_problems)] = Field(description="a folder, as an absolute path or a URI")
+    path: Text = Field(description="a folder: a path, from the folder of this manifest if it is relative, or a URI")
     format: FileFormat = Field(description="'json' (JSON lines), 'csv', 'parquet' or 'avro'")
     columns: Schema | None = optional("as in `id STRING, price DOUBLE`", alias="schema")
     key: Text | None = optional("the column or field with the key")

@@ -1,9 +1,10 @@
-"""One YAML document: plain data with the location of every field."""
+"""One YAML document: plain data with the location of every field, and with values in the place of ``${NAME}``."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,8 +17,9 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from kaspr_delta.spec import limits
-from kaspr_delta.spec.base import FieldPath
+from kaspr_delta.spec.base import FieldPath, Problem
 from kaspr_delta.spec.diagnostics import FieldLocation, Finding, Location, Positions, Severity
+from kaspr_delta.spec.values import BEGINNING, Value, Values, only_parameter, replaced, typed, written
 
 _TAG = "tag:yaml.org,2002:"
 _LONGEST_NUMBER = 40
@@ -25,13 +27,18 @@ _LONGEST_NUMBER = 40
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed document: ``data`` is made of dicts, lists, text, numbers, booleans and None."""
+    """A parsed document: ``data`` is made of dicts, lists, text, numbers, booleans and None.
+
+    ``text`` is its text with the values ``used`` in the place of parameters, on the same lines.
+    """
 
     data: Any
     positions: Positions
     findings: tuple[Finding, ...]
     first_line: int
     lines: tuple[str, ...]
+    text: str
+    used: Mapping[str, Value]
 
     def line(self, number: int) -> str:
         """The text of a line, by its number in the file. Empty for a line outside the document."""
@@ -39,13 +46,16 @@ class Document:
         return self.lines[index] if 0 <= index < len(self.lines) else ""
 
 
-def read_document(text: str, file: str, first_line: int, allowance: limits.Allowance | None = None) -> Document:
+def read_document(
+    text: str, file: str, first_line: int, allowance: limits.Allowance | None = None, values: Values | None = None
+) -> Document:
     """Read the text of one document, whose first line is line ``first_line`` of the file.
 
+    Without ``values``, ``${NAME}`` is a text as any other.
     Text that is not YAML, or that takes more than is left of the allowance, gives ``data`` None and a finding that says
     why.
     """
-    reader = _Reader(file, first_line)
+    reader = _Reader(file, first_line, text, values)
     start = Location(file, first_line)
     reader.locations[()] = FieldLocation(start, start)
     yaml: Any = YAML(typ="safe", pure=True)
@@ -72,7 +82,9 @@ def read_document(text: str, file: str, first_line: int, allowance: limits.Allow
         reader.findings.append(Finding(Severity.ERROR, location, message, hint))
     except YAMLError as error:
         reader.findings.append(Finding(Severity.ERROR, start, f"this is not YAML: {str(error).splitlines()[0]}"))
-    return Document(data, Positions(reader.locations), tuple(reader.findings), first_line, tuple(text.split("\n")))
+    lines = tuple(text.split("\n"))
+    positions, findings = Positions(reader.locations), tuple(reader.findings)
+    return Document(data, positions, findings, first_line, lines, reader.replaced(), reader.used)
 
 
 class _RefusedError(Exception):
@@ -133,8 +145,13 @@ class _Reader:
 
     file: str
     first_line: int
+    text: str
+    values: Values | None
     locations: dict[FieldPath, FieldLocation] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    used: dict[str, Value] = field(default_factory=dict)
+    # What replaces a part of the text, by the part's beginning and end.
+    edits: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def read(self, node: Node, path: FieldPath, key: Location | None = None) -> Any:
         start = self.location(node.start_mark)
@@ -146,7 +163,45 @@ class _Reader:
             return self._mapping(node, path)
         if isinstance(node, SequenceNode):
             return [self.read(element, (*path, index)) for index, element in enumerate(node.value)]
-        return self._scalar(node) if isinstance(node, ScalarNode) else None
+        if isinstance(node, ScalarNode):
+            data = self._scalar(node)
+            has_values = self.values is not None and isinstance(data, str) and BEGINNING in data
+            return self._with_values(node) if has_values and path[-1:] != ("python",) else data
+        return None
+
+    def replaced(self) -> str:
+        """The text with values in the place of parameters."""
+        parts, at = list[str](), 0
+        for (start, end), part in sorted(self.edits.items()):
+            parts += [self.text[at:start], part]
+            at = end
+        return "".join([*parts, self.text[at:]])
+
+    def _with_values(self, node: ScalarNode) -> Any:
+        """The value of a scalar that has parameters, which are replaced in the document's text too."""
+
+        def shown(name: str) -> str:
+            return written(self._value(name, node))
+
+        start, end = node.start_mark.index, node.end_mark.index
+        source, name = self.text[start:end], only_parameter(node.value) if node.style is None else None
+        if node.style in {"|", ">"}:
+            self.edits[start, end] = replaced(source, shown)
+            return replaced(node.value, shown)
+        data = typed(self._value(name, node)) if name is not None else replaced(node.value, shown)
+        # The lines below keep their numbers.
+        self.edits[start, end] = json.dumps(data, ensure_ascii=False) + "\n" * source.count("\n")
+        return data
+
+    def _value(self, name: str, node: ScalarNode) -> Value:
+        """The value of a parameter; empty if it has a problem."""
+        assert self.values is not None  # noqa: S101  only then values are looked up
+        found = self.values.find(name)
+        if isinstance(found, Problem):
+            self.error(node.start_mark, found.message, found.hint)
+            return ""
+        self.used[name] = found
+        return found
 
     def _mapping(self, node: MappingNode, path: FieldPath) -> dict[str, Any]:
         merged: dict[str, Any] = {}

@@ -16,6 +16,9 @@ LONGEST_FILE = 1_000_000
 LONGEST_TEXT = 50_000
 """Characters of one value: 1,250 lines of Python. More Python than that belongs into a package."""
 
+LONGEST_VALUE = 1_000
+"""Characters that stand for a ``${NAME}``: a value is a path, an address or a number."""
+
 DEEPEST_VALUE = 100
 """Levels of mappings and lists. Reading calls itself for each level, and Python allows about 1,000 calls in all."""
 

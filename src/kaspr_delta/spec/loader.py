@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -24,18 +24,22 @@ from kaspr_delta.spec.document import Document, read_document
 from kaspr_delta.spec.limits import LONGEST_FILE, MOST_FILES, Allowance
 from kaspr_delta.spec.manifest import MANIFEST, Manifest
 from kaspr_delta.spec.messages import found, manifest_findings
+from kaspr_delta.spec.values import Value, Values
+from kaspr_delta.spec.values_file import DEFAULTS, is_of_values, read_values
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _SEPARATOR = re.compile(r"^(---|\.\.\.)(?=\s|$)")
 _NOTHING = re.compile(r"^\s*(#.*)?$|^%")
 _SUFFIXES = {".yaml", ".yml"}
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 @dataclass(frozen=True)
 class LoadedManifest:
     """A valid manifest, its own YAML text and the location where the text begins.
 
-    ``snippets`` are its functions, by the path of the field that holds their Python.
+    ``snippets`` are its functions, by the path of the field that holds their Python. ``folder`` is the folder of its
+    file, to which paths in it are relative; None: it has none, or lies in another one each time.
     """
 
     manifest: Manifest
@@ -43,24 +47,34 @@ class LoadedManifest:
     location: Location
     positions: Positions = field(repr=False, compare=False)
     snippets: Mapping[FieldPath, Snippet] = field(repr=False, compare=False)
+    folder: str | None = field(default=None, compare=False)
+
+    def located(self, path: str) -> str | None:
+        """A path or URI of the manifest, which means the same everywhere; None for a relative one without a folder."""
+        if _ABSOLUTE.match(path):
+            return path
+        return None if self.folder is None else os.path.normpath(Path(self.folder, path))
 
 
 @dataclass(frozen=True)
 class LoadedManifests:
     """Loaded manifests and the findings about them.
 
-    ``broken`` are the resources, as (kind, name), whose manifests have errors: they are not missing.
+    ``broken`` are the resources, as (kind, name), whose manifests have errors: they are not missing. ``values`` stood
+    for parameters in them, by name.
     """
 
     manifests: tuple[LoadedManifest, ...]
     findings: tuple[Finding, ...]
     broken: frozenset[tuple[str, str]] = frozenset()
+    values: Mapping[str, Value] = field(default_factory=dict)
 
 
-def load_path(path: Path, origin: str = "") -> LoadedManifests:
+def load_path(path: Path, origin: str = "", values: Values | None = None) -> LoadedManifests:
     """Load a file, or all ``*.yaml`` and ``*.yml`` of a folder and its subfolders, in sorted order.
 
-    With an ``origin`` the locations are below that, as if the path were called so.
+    With an ``origin`` the locations are below that, as if the path were called so. Parameters in the manifests have
+    their ``values``, or those of the file ``values.yaml`` in the folder; files of values are no manifests.
     """
 
     def shown(one: Path) -> str:
@@ -69,18 +83,36 @@ def load_path(path: Path, origin: str = "") -> LoadedManifests:
     at = Location(shown(path))
     if not path.exists():
         return _refused(at, "there is no such file or folder", "give the path of a manifest, or of a folder of them")
+    defaults, problems = _defaults(path if path.is_dir() else path.parent, shown)
+    known = replace(values or Values(), defaults=defaults)
+
+    def load(file: Path, at: Location, allowance: Allowance) -> LoadedManifests:
+        return _load_file(file, at, allowance, known, None if origin else str(file.absolute().parent))
+
     if not path.is_dir():
-        return _load_file(path, at, Allowance())
+        return together([problems, load(path, at, Allowance())])
     files = sorted(islice(_manifest_files(path), MOST_FILES + 1))
     if not files:
         return _refused(at, "this folder holds no manifests", "manifests are files named *.yaml or *.yml")
     if len(files) > MOST_FILES:
         return _refused(at, f"this folder holds more than {MOST_FILES:,} files of YAML", "give a folder of manifests")
     allowance = Allowance()
-    return together(_load_file(file, Location(shown(file)), allowance) for file in files)
+    return together([problems, *(load(file, Location(shown(file)), allowance) for file in files)])
 
 
-def load_bytes(content: bytes, file: str, allowance: Allowance | None = None) -> LoadedManifests:
+def _defaults(folder: Path, shown: Callable[[Path], str]) -> tuple[dict[str, Value], LoadedManifests]:
+    file = folder / DEFAULTS
+    values, findings = read_values(file, shown(file)) if file.is_file() else ({}, ())
+    return values, LoadedManifests((), findings)
+
+
+def load_bytes(
+    content: bytes,
+    file: str,
+    allowance: Allowance | None = None,
+    values: Values | None = None,
+    folder: str | None = None,
+) -> LoadedManifests:
     """Load the documents of a file's content, which must be UTF-8."""
     if len(content) > LONGEST_FILE:
         hint = "a manifest is much smaller; divide the file, or move it out of this folder"
@@ -92,17 +124,28 @@ def load_bytes(content: bytes, file: str, allowance: Allowance | None = None) ->
         location = Location(file, before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
         message = f"this is not UTF-8 text: byte 0x{content[error.start]:02x}"
         return _refused(location, message, "save the file as UTF-8")
-    return load_text(text, file, allowance=allowance)
+    return load_text(text, file, allowance=allowance, values=values, folder=folder)
 
 
-def load_text(text: str, file: str, first_line: int = 1, allowance: Allowance | None = None) -> LoadedManifests:
+def load_text(  # noqa: PLR0913  each says where the text comes from
+    text: str,
+    file: str,
+    first_line: int = 1,
+    *,
+    allowance: Allowance | None = None,
+    values: Values | None = None,
+    folder: str | None = None,
+) -> LoadedManifests:
     """Load the documents of a text. ``file`` and ``first_line`` say where the text comes from, for findings.
 
-    Nothing is read after the document that uses up the ``allowance``.
+    Nothing is read after the document that uses up the ``allowance``. Without ``values`` a parameter is text as any
+    other. ``folder`` is that of the manifests.
     """
     left = allowance or Allowance()
     read = takewhile(lambda _: left.left > 0, _documents(text))
-    return together(_load_document(lines, file, first_line + line, left) for line, lines in read)
+    parts = (_load_document(lines, file, first_line + line, left, values) for line, lines in read)
+    loaded = together(parts)
+    return replace(loaded, manifests=tuple(replace(one, folder=folder) for one in loaded.manifests))
 
 
 def together(parts: Iterable[LoadedManifests]) -> LoadedManifests:
@@ -112,6 +155,7 @@ def together(parts: Iterable[LoadedManifests]) -> LoadedManifests:
         tuple(manifest for part in loaded for manifest in part.manifests),
         sorted_findings(finding for part in loaded for finding in part.findings),
         frozenset(name for part in loaded for name in part.broken),
+        {name: value for part in loaded for name, value in part.values.items()},
     )
 
 
@@ -119,10 +163,11 @@ def _manifest_files(folder: Path) -> Iterator[Path]:
     for parent, folders, files in os.walk(folder):
         # Hidden folders such as .git and .venv hold YAML of other projects.
         folders[:] = [name for name in folders if not name.startswith(".")]
-        yield from (Path(parent, name) for name in files if Path(name).suffix in _SUFFIXES and not name.startswith("."))
+        shown = (name for name in files if not (name.startswith(".") or is_of_values(name)))
+        yield from (Path(parent, name) for name in shown if Path(name).suffix in _SUFFIXES)
 
 
-def _load_file(path: Path, at: Location, allowance: Allowance) -> LoadedManifests:
+def _load_file(path: Path, at: Location, allowance: Allowance, values: Values, folder: str | None) -> LoadedManifests:
     if allowance.left <= 0:
         return LoadedManifests((), ())
     try:
@@ -132,7 +177,7 @@ def _load_file(path: Path, at: Location, allowance: Allowance) -> LoadedManifest
             content = stream.read(LONGEST_FILE + 1)
     except OSError as error:
         return _refused(at, f"this file cannot be read: {error.strerror}")
-    loaded = load_bytes(content, at.file, allowance)
+    loaded = load_bytes(content, at.file, allowance, values, folder)
     if not loaded.manifests and not loaded.findings:
         return LoadedManifests((), (Finding(Severity.NOTE, at, "this file holds no manifest"),))
     return loaded
@@ -174,9 +219,11 @@ def _trimmed(start: int, lines: list[str]) -> Iterator[tuple[int, list[str]]]:
             return
 
 
-def _load_document(lines: list[str], file: str, first_line: int, allowance: Allowance) -> LoadedManifests:
+def _load_document(
+    lines: list[str], file: str, first_line: int, allowance: Allowance, values: Values | None
+) -> LoadedManifests:
     text = "\n".join(lines).rstrip() + "\n"
-    document = read_document(text, file, first_line, allowance)
+    document = read_document(text, file, first_line, allowance, values)
     start = document.positions.value(())
     findings = list(document.findings)
     if not isinstance(document.data, dict):
@@ -188,7 +235,10 @@ def _load_document(lines: list[str], file: str, first_line: int, allowance: Allo
     try:
         manifest = MANIFEST.validate_python(document.data)
     except ValidationError as error:
-        findings.extend(manifest_findings(error.errors(include_url=False), document.data, document.positions))
+        # What a missing value leaves is no second mistake.
+        known = {finding.location for finding in findings}
+        more = manifest_findings(error.errors(include_url=False), document.data, document.positions)
+        findings.extend(finding for finding in more if finding.location not in known)
     snippets: dict[FieldPath, Snippet] = {}
     for path, source, entrypoint in _code_blocks(document.data, ()) if document.data.get("kind") != "KasprApp" else ():
         try:
@@ -198,9 +248,9 @@ def _load_document(lines: list[str], file: str, first_line: int, allowance: Allo
                 Finding(Severity.ERROR, _location(error, source, path, document), error.message, error.hint)
             )
     if manifest is None or has_errors(findings):
-        return LoadedManifests((), sorted_findings(findings), frozenset(_named(document.data)))
-    loaded = LoadedManifest(manifest, text, Location(file, start.line), document.positions, snippets)
-    return LoadedManifests((loaded,), sorted_findings(findings))
+        return LoadedManifests((), sorted_findings(findings), frozenset(_named(document.data)), document.used)
+    loaded = LoadedManifest(manifest, document.text, Location(file, start.line), document.positions, snippets)
+    return LoadedManifests((loaded,), sorted_findings(findings), values=document.used)
 
 
 def _named(data: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,6 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from kaspr_delta.spec.aggregation import Aggregate, Count, ToTable, making_problems
 from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, Text, TextMap, exactly_one, optional
-from kaspr_delta.spec.bindings import absolute_path_problems
 from kaspr_delta.spec.column_types import TableSchema, key_problems
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.durations import Duration, PositiveDuration, milliseconds
@@ -29,14 +28,20 @@ _SCHEMA_HINT = "for example `schema: order_id STRING, price DECIMAL(10, 2)` and 
 class TableSource(Spec):
     """A Delta table that others write. Its change data feed tells what changes."""
 
-    table: Text = Field(description="its name in the catalog (`catalog.schema.name`), or the path or URI of its folder")
+    table: Text = Field(
+        description="its name in the catalog (`catalog.schema.name`), or its folder: a path, from the folder of this"
+        " manifest if it is relative, or a URI"
+    )
     key: Annotated[list[Text], Field(min_length=1)] = Field(description="the columns that tell one row from another")
 
+    @property
+    def is_path(self) -> bool:
+        """Whether the table is named by the path or URI of its folder."""
+        return "/" in self.table
+
     def problems(self) -> Iterator[Problem]:
-        if "/" in self.table:
-            yield from (problem.below("table") for problem in absolute_path_problems(self.table))
-        elif not re.fullmatch(r"[^.\s]+\.[^.\s]+(\.[^.\s]+)?", self.table):
-            hint = "write `catalog.schema.name`, `schema.name`, or the absolute path of its folder"
+        if not self.is_path and not re.fullmatch(r"[^.\s]+\.[^.\s]+(\.[^.\s]+)?", self.table):
+            hint = "write `catalog.schema.name`, `schema.name`, or the path of its folder, such as `./NAME`"
             yield Problem(f"'{self.table}' does not say where the table is", hint, ("table",))
         if len(set(self.key)) < len(self.key):
             yield Problem("a column stands twice in the key", "name each once", ("key",))

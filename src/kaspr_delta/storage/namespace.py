@@ -277,6 +277,13 @@ class Warehouse:
         return self.text.startswith("unity:")
 
     @property
+    def folder(self) -> str:
+        """The folder itself or, of a catalog, that of its volume, as an absolute path; empty for a wrong text."""
+        if not self.is_unity:
+            return str(self._root)
+        return str(self.namespace("").checkpoints) if re.fullmatch(_UNITY, self.text) else ""
+
+    @property
     def log_file(self) -> Path | None:
         """The file to which an embedded Spark writes its log."""
         return None if self.is_unity else self._root / "spark.log"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,15 @@ class FakeOpen:
         self.app: str | None = None
 
     def open(
-        self, path: Path | None = None, *, warehouse: str | None = None, app: str | None = None, origin: str
+        self,
+        path: Path | None = None,
+        *,
+        warehouse: str | None = None,
+        app: str | None = None,
+        origin: str,
+        values: dict[str, Any],
     ) -> None:
-        assert (path, origin) == (None, "")
+        assert (path, origin, values) == (None, "", {})
         self.warehouse, self.app = warehouse, app
         raise NotFoundError("as far as here")
 

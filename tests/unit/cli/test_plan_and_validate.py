@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,3 +72,65 @@ def test_plan_lists_the_states_that_the_next_run_migrates_and_readers_read_them(
 
 def commits(warehouse: Path) -> set[Path]:
     return set(warehouse.rglob("_delta_log/*.json"))
+
+
+VALUED = """\
+apiVersion: kaspr.io/v1alpha1
+kind: KasprApp
+metadata: {name: shop}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: orders, labels: {kaspr.io/app: shop}}
+spec:
+  description: of ${region}, below ${warehouse}
+  partitions: ${partitions}
+"""
+
+
+@pytest.fixture
+def valued(tmp_path: Path) -> Path:
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "app.yaml").write_text(VALUED)
+    (folder / "values.yaml").write_text("partitions: 2\nregion: here\n")
+    (folder / "values.prod.yaml").write_text("partitions: 8\nregion: there\n")
+    return folder
+
+
+def test_values_of_files_and_of_the_command_line_stand_for_references(kaspr: Kaspr, valued: Path) -> None:
+    def values(*options: str) -> dict[str, Any]:
+        answer = kaspr("plan", valued, "-o", "json", "--warehouse", "/wh", *options)
+        found: dict[str, Any] = json.loads(answer.out)["values"]
+        return found
+
+    prod = ("--values", str(valued / "values.prod.yaml"))
+    assert values() == {"partitions": 2, "region": "here", "warehouse": "/wh"}
+    assert values(*prod) == {"partitions": 8, "region": "there", "warehouse": "/wh"}
+    assert values(*prod, "--set", "partitions=3")["partitions"] == "3"
+    before = kaspr(*prod, "plan", valued, "-o", "text", "--warehouse", "/wh")
+    assert before.out.endswith("\n\nvalues\n  partitions: 8\n  region: there\n  warehouse: /wh\n")
+
+
+def test_wrong_values_are_found(kaspr: Kaspr, valued: Path) -> None:
+    unused = kaspr("validate", valued, "--set", "regoin=x")
+    assert unused.code == 0
+    assert "warning: no manifest has a parameter 'regoin' (did you mean 'region'?)" in unused.out
+    (valued / "values.yaml").unlink()
+    missing = kaspr("validate", valued, "--set", "region=x")
+    assert missing.code == 1
+    assert (
+        "app.yaml:10:15: error: the parameter 'partitions' has no value (give it, as in --set partitions=…"
+        in missing.out
+    )
+    wrong = kaspr("validate", valued, "--set", "region")
+    assert wrong.code == 2
+    assert "--set 'region': expected NAME=VALUE, as in --set region=eu" in wrong.err
+    gone = kaspr("validate", valued, "--values", "gone.yaml")
+    assert gone.code == 1
+    assert "gone.yaml:1:1: error: these values cannot be read: No such file or directory" in gone.err
+
+
+def test_commands_without_manifests_take_no_values(kaspr: Kaspr) -> None:
+    assert "--values" not in kaspr("get", "--help").out
+    assert "--values" in kaspr("run", "--help").out

@@ -122,3 +122,47 @@ def test_other_manifests_change_the_jobs(tmp_path: Path) -> None:
     assert tag() == before
     file.write_text(file.read_text() + "\n# a comment\n")
     assert tag() != before
+
+
+@pytest.fixture
+def valued(tmp_path: Path) -> Path:
+    """A root with an application whose web view and agent are those of order-desk, and that needs a value."""
+    folder = tmp_path / "bundles" / "desk"
+    shutil.copytree(ROOT / "bundles" / "order-desk", folder)
+    app = next(file for file in folder.glob("*.yaml") if "kind: KasprApp" in file.read_text())
+    app.write_text(app.read_text().replace("kind: KasprApp\n", "kind: KasprApp\n# ${unread}\n", 1))
+    (folder / "more.yaml").write_text(
+        "apiVersion: kaspr.io/v1alpha1\nkind: KasprTable\nmetadata: {name: lake, labels: {kaspr.io/app: order-desk}}\n"
+        "spec:\n  description: ${place}\n"
+    )
+    (folder / "values.prod.yaml").write_text("place: there\n")
+    return tmp_path
+
+
+def test_the_file_of_values_is_read_by_the_deployment_by_its_jobs_and_by_its_app(valued: Path) -> None:
+    (missing,) = application_resources(Deployment(application="desk"), valued).diagnostics.items
+    assert missing.summary.startswith("the parameter 'place' has no value")
+    chosen = Deployment(application="desk", values="values.prod.yaml", sql_warehouse="abc")
+    made = application_resources(chosen, valued)
+    assert not [one for one in made.diagnostics.items if one.severity is Severity.ERROR]
+    files = "${workspace.file_path}/bundles/desk/values.prod.yaml"
+    for job in made.jobs.values():
+        for task in dict(job.as_dict())["tasks"]:  # type: ignore[attr-defined]  # as the Jobs API has them
+            parameters = task.get("python_wheel_task", {}).get("parameters", [])
+            assert parameters[parameters.index("--values") + 1] == files
+    (app,) = made.apps.values()
+    assert "--values bundles/desk/values.prod.yaml" in str(app.as_dict())
+
+
+def test_paths_and_the_environment_of_the_deployer_do_not_reach_jobs(
+    valued: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLACE", "here")
+    file = valued / "bundles" / "desk" / "more.yaml"
+    file.write_text(file.read_text().replace("${place}", "${env:PLACE}"))
+    (missing,) = application_resources(Deployment(application="desk"), valued).diagnostics.items
+    assert missing.summary.startswith("the environment has no variable 'PLACE'")
+    source = "source: {table: ./lake, key: [id]}"
+    file.write_text(file.read_text().replace("description: ${env:PLACE}", source))
+    (relative,) = application_resources(Deployment(application="desk"), valued).diagnostics.items
+    assert relative.summary.startswith("'./lake' is relative to a manifest that lies elsewhere each time")

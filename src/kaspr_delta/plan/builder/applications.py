@@ -60,6 +60,17 @@ class Declared(Generic[S_co]):
         """Where the key of a field of the ``spec`` stands, or that of its nearest parent."""
         return self.loaded.positions.key(("spec", *field))
 
+    def path(self, written: str, report: Report, *field: str | int) -> str:
+        """A path or URI that a field of the ``spec`` has, from the folder of the manifest if it is relative."""
+        located = self.loaded.located(written)
+        if located is None:
+            hint = "for example /data/clicks, or /Volumes/main/raw/clicks on Databricks"
+            message = (
+                f"'{written}' is relative to a manifest that lies elsewhere each time: write a whole path, or a URI"
+            )
+            report.error(self.at(*field), message, hint)
+        return located or written
+
     def snippet(self, *field: str | int) -> Snippet | None:
         """The function in a field of the ``spec``, ready to be called; None if the field is absent."""
         return self.loaded.snippets.get(("spec", *field))

@@ -10,7 +10,7 @@ from kaspr_delta.plan.definition.bindings import BindingPlan, EndpointPlan, File
 from kaspr_delta.plan.names import delta_name, export_table, ingest_table
 from kaspr_delta.spec.app import AppSpec
 from kaspr_delta.spec.base import FieldPath
-from kaspr_delta.spec.bindings import INPUT_ONLY, Direction, KafkaBinding, TopicBinding, absolute_path_problems
+from kaspr_delta.spec.bindings import INPUT_ONLY, Direction, KafkaBinding, TopicBinding
 from kaspr_delta.spec.diagnostics import Report
 from kaspr_delta.spec.kubernetes import Authentication, PasswordSecret
 from kaspr_delta.spec.near import suggestion
@@ -73,7 +73,7 @@ def _endpoint(
             hint = "for example `schema: id STRING, price DECIMAL(10, 2)`"
             report.error(app.key_at(*at, "files"), f"{files.format} files need a 'schema' to be read", hint)
         header, delimiter = files.header is not False, (files.delimiter or ",").replace("\\t", "\t")
-        path, schema = files.path.rstrip("/") or "/", files.columns or ""
+        path, schema = app.path(files.path, report, *at, "files", "path").rstrip("/") or "/", files.columns or ""
         return FilesPlan(path, files.format, schema, files.key, files.timestamp, header, delimiter)
     return None
 
@@ -88,8 +88,9 @@ def _kafka(app: Declared[AppSpec], at: FieldPath, kafka: KafkaBinding, report: R
     shared = kafka.bootstrap_servers is None
     own_tls, own_login = not shared or kafka.tls is not None, not shared or kafka.authentication is not None
     tls = kafka.tls if own_tls else spec.tls
-    for problem in absolute_path_problems(tls.ca_file) if tls and tls.ca_file else ():
-        report.problem(app.loaded.positions, ("spec", *(below if own_tls else ()), "tls"), problem.below("caFile"))
+    ca_file = tls.ca_file if tls else None
+    if ca_file is not None:
+        ca_file = app.path(ca_file, report, *(below if own_tls else ()), "tls", "caFile")
     given = kafka.authentication if own_login else spec.authentication
     login = None
     if given is not None:
@@ -102,7 +103,7 @@ def _kafka(app: Declared[AppSpec], at: FieldPath, kafka: KafkaBinding, report: R
         topic=kafka.topic or name,
         bootstrap_servers=",".join(part.strip() for part in servers.split(",") if part.strip()),
         tls=tls is not None,
-        ca_file=tls.ca_file if tls else None,
+        ca_file=ca_file,
         login=login,
         starting_offsets=kafka.starting_offsets,
         fail_on_data_loss=kafka.fail_on_data_loss,

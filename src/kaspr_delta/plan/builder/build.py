@@ -84,7 +84,7 @@ def _plan(references: References) -> Plan:
     topics = topic_plans(mentioned, defaults, bound_topics(application, named, changelogs, report))
     sides = Sides(references, {topic.name: topic for topic in topics}, changelogs)
     selectors = {topic.name: topic.selector for topic in named if topic.selector}
-    tables = _planned(application.tables, lambda table: table_plan(application, table))
+    tables = _planned(application.tables, lambda table: table_plan(application, table, report))
     joins = join_plans(sides, Copartitioning(application, report, selectors))
     aggregations = _planned(application.tables, lambda table: aggregation_plan(table, sides))
     names = [topic.name for topic in topics]

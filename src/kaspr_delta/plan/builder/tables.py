@@ -18,18 +18,22 @@ from kaspr_delta.plan.names import (
 )
 from kaspr_delta.spec.aggregation import OPERATIONS, stream_origin_problems, table_origin_problems
 from kaspr_delta.spec.ddl import columns_of
+from kaspr_delta.spec.diagnostics import Report
 from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.table import TableSpec, Window
 from kaspr_delta.spec.topics import DEFAULT_RETENTION, Origin, deletes, retention
 
 
-def table_plan(application: DeclaredApplication, table: Declared[TableSpec]) -> TablePlan:
+def table_plan(application: DeclaredApplication, table: Declared[TableSpec], report: Report) -> TablePlan:
     """The plan of a table. For a table with a ``from``, an AggregationPlan has how it is made."""
     spec, configs = table.spec, table.spec.extra_topic_configs
+    source = spec.source.table if spec.source else None
+    if spec.source is not None and spec.source.is_path:
+        source = table.path(spec.source.table, report, "source", "table")
     old_rows_go = deletes(configs, "compact")
     return TablePlan(
         name=table.name,
-        delta_name=spec.source.table if spec.source else delta_name(table.name),
+        delta_name=source or delta_name(table.name),
         changelog=changelog_topic(application.name, table.name),
         # The table's own, or json: the application's defaults are for topics.
         serializers=Serializers(spec.key_serializer, spec.value_serializer),
@@ -41,14 +45,14 @@ def table_plan(application: DeclaredApplication, table: Declared[TableSpec]) -> 
         feed_retention=None if old_rows_go else retention(configs),
         description=spec.description,
         location=table.location,
-        typed=_typed(spec),
+        typed=_typed(spec, source),
         storage=StoragePlan() if spec.source else StoragePlan.of(spec.description, spec.storage),
     )
 
 
-def _typed(spec: TableSpec) -> TypedPlan | None:
-    if spec.source is not None:
-        return TypedPlan(spec.key_columns, (), spec.source.table)
+def _typed(spec: TableSpec, source: str | None) -> TypedPlan | None:
+    if source is not None:
+        return TypedPlan(spec.key_columns, (), source)
     return TypedPlan(spec.key_columns, columns_of(spec.columns)) if spec.columns else None
 
 
