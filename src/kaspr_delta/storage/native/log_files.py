@@ -32,7 +32,7 @@ def newest_version(location: Path) -> int | None:
     No version is left out after the checkpoint that the log names as its last one: from there the next files are asked
     for, one after another. Only without such a name is the folder listed.
     """
-    newest = _last_checkpoint(location)
+    newest = last_checkpoint(location)
     if newest is None or not commit_file(location, newest).exists():
         return max(versions_in(location), default=None)
     while commit_file(location, newest + 1).exists():
@@ -89,7 +89,7 @@ def rows_changed_after(location: Path, version: int) -> int | None:
     return sum(commit.rows for commit in found if commit is not None)
 
 
-def _last_checkpoint(location: Path) -> int | None:
+def last_checkpoint(location: Path) -> int | None:
     """The version of the checkpoint that the log names as its last one; None if it names none."""
     try:
         return int(json.loads((location / "_delta_log" / "_last_checkpoint").read_bytes())["version"])

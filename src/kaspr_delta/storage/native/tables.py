@@ -13,6 +13,7 @@ from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.attempts import Attempts, NativeScan
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
+from kaspr_delta.storage.native.log_cleaning import clean_log, has_long_log
 from kaspr_delta.storage.native.log_files import commit_of, newest_in, newest_version
 from kaspr_delta.storage.native.look_up import look_up
 from kaspr_delta.storage.native.merge import merge
@@ -97,6 +98,12 @@ class NativeTables(Tables):
         folder = self.namespace.folder(table)
         commit = None if folder is None else commit_of(folder, version)
         return None if commit is None else commit.change_files
+
+    def clean_log(self, table: str) -> None:
+        folder = self._delta.folder(table)
+        if has_long_log(folder):
+            with self.namespace.commit_lock(table):
+                clean_log(folder, self.limits.log_kept)
 
     def notes(self, spark: SparkSession, table: str, after: int) -> dict[str, int]:  # noqa: ARG002
         folder = self._delta.folder(table)

@@ -62,7 +62,7 @@ def test_the_newest_version_is_that_of_a_listing_whatever_checkpoints_and_cleani
     tmp_path: Path, seed: int
 ) -> None:
     """Of an old commit or two, a cleaning that was killed may have left the files."""
-    dice, newest, cleaned, checkpoint = random.Random(seed), -1, 0, None
+    dice, newest, cleaned, checkpoint = random.Random(seed), -1, 0, None  # noqa: S311
     assert newest_version(tmp_path) is None
     log(tmp_path)
     for _ in range(60):
