@@ -19,6 +19,7 @@ from benchmarks import (
     scheduled_run,
     small_changes,
     without,
+    year_of_commits,
 )
 from benchmarks.harness import Measurement
 from benchmarks.results import LATEST, RESULTS, publish
@@ -34,6 +35,7 @@ BENCHMARKS: dict[str, Callable[[Path, int], Iterator[Measurement]]] = {
     "growth": growth.measure,
     "agents": agents.measure,
     "scheduled-run": scheduled_run.measure,
+    "year-of-commits": year_of_commits.measure,
     "memory": memory.measure,
     "order-enrichment": order_enrichment.measure,
 }

@@ -87,7 +87,9 @@ def _bytes_a_day(history: History, first: date, last: date) -> tuple[float, floa
     if len(commits) == _MOST_COMMITS:
         first = min(_day_of(commits[-1]), last)
     found = [commit for commit in commits if _day_of(commit) <= last]
-    days = (last - first).days + 1
+    days: float = (last - first).days + 1
+    if found and len(commits) == len(history.versions) and history.versions.start:  # older commits were removed
+        days = min(days, (found[0].at - found[-1].at) / timedelta(days=1)) or days
     return sum(one.bytes_added for one in found) / days, sum(one.bytes_removed for one in found) / days
 
 

@@ -1,8 +1,9 @@
-"""Retention: deletes rows and records that are too old, as ``extraTopicConfigs`` and declarations say."""
+"""Retention: deletes rows and records that are too old, as declarations say, and old commits that nobody reads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
 
 from pyspark.sql import SparkSession
@@ -10,8 +11,23 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan, TopicPlan
+from kaspr_delta.plan.names import is_internal
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.tables import Tables
+
+_log = logging.getLogger(__name__)
+
+
+def clean_logs(delta: Tables, tables: Iterable[str]) -> None:
+    """Remove old commits of internal tables: no stream reads these tables, and their rows are read as they are now.
+
+    Commits of topics, channels, tables and results stay: streams and readers outside follow them.
+    """
+    for table in filter(is_internal, tables):
+        try:
+            delta.clean_log(table)
+        except OSError:  # the log stays long, and nothing else depends on it
+            _log.warning("old commits of table %s could not be removed", table, exc_info=True)
 
 
 def remove_old(

@@ -17,7 +17,7 @@ from kaspr_delta.engine.batch.comparison import Comparison
 from kaspr_delta.engine.batch.progress import folded_batches, forget_old
 from kaspr_delta.engine.batch.recovery import Recovery
 from kaspr_delta.engine.batch.stream_run import ResourceRun
-from kaspr_delta.engine.retention import remove_old
+from kaspr_delta.engine.retention import clean_logs, remove_old
 from kaspr_delta.engine.rows.planning import runs_here, side_by_side
 from kaspr_delta.errors import NotQuietError, RebuildNeededError
 from kaspr_delta.plan.definition.application import Plan, Stage
@@ -26,7 +26,7 @@ from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.plan.names import differences_table
 from kaspr_delta.runtime.failures import Failures, disk_errors_explained
 from kaspr_delta.runtime.report import RunReport
-from kaspr_delta.runtime.resources import run_of
+from kaspr_delta.runtime.resources import run_of, tables_of
 from kaspr_delta.runtime.run_events import (
     BatchDone,
     CaughtUp,
@@ -40,6 +40,7 @@ from kaspr_delta.runtime.run_events import (
 from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Streams
 from kaspr_delta.runtime.table_groups import TableGroups
+from kaspr_delta.storage.layout import SYSTEM
 from kaspr_delta.storage.namespace import lock_in_time
 from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
@@ -245,6 +246,7 @@ class Runner:
 
     def _remove_old(self) -> None:
         remove_old(self.delta, self.spark, self.plan, self._failures.note)
+        clean_logs(self.delta, [*(table for _, table, _ in tables_of(self.plan)), *SYSTEM])
         self._cleaned_at = time.monotonic()
 
     def _until_stage_quiet(self, stage: Stage) -> int:

@@ -80,6 +80,10 @@ class Limits:
     old_progress: int = 100
     """Rows of the progress table that are older than their retention before they are summed up."""
 
+    log_kept: float = 600.0
+    """Seconds for which a table that nobody follows keeps its commits. A plan of Spark may read the log of its tables
+    late, of commits that were newest when it was made."""
+
     # -- agents, streams and tables made from something ----------------------------------------------------------------
 
     few: Size = Size(2_000, 4 << 20)

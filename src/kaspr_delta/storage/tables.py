@@ -370,6 +370,9 @@ class Tables:
         """The number of change data files in the commit of a version; None where only a query could tell."""
         return None
 
+    def clean_log(self, table: str) -> None:
+        """Remove old commits of a table that nobody follows, if they are many. In a catalog the platform does that."""
+
     def notes(self, spark: SparkSession, table: str, after: int) -> dict[str, int]:
         """The notes of the commits after a version (see ``append``), with the number of rows that each added."""
         count = self.newest(spark, table).version - after

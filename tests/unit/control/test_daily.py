@@ -63,6 +63,14 @@ def commits(*days_ago: int) -> History:
     return History(range(len(made)), dict(enumerate(made)).get)
 
 
+def test_bytes_are_those_of_the_time_that_the_log_of_a_table_reaches_back_to() -> None:
+    """The commits of a table that nobody follows are kept for minutes."""
+    made = [CommitInfo(7 + hour, LAST + timedelta(hours=hour), "WRITE", 1, bytes_added=100) for hour in range(7)]
+    history = History(range(7, 14), {one.version: one for one in made}.get)
+    assert work_of(history).bytes_added == 7 * 100 * 24 / 6
+    assert work_of(History(range(7, 8), {7: made[0]}.get)).bytes_added == 100 / 4
+
+
 def work_of(history: History) -> DailyWork:
     day = {"resource": "agent/a", "batches": 1, "rows_in": 1, "rows_out": 1, "seconds": 1.0}
     rows = [{**day, "day": (LAST - timedelta(days=ago)).date()} for ago in (3, 0)]

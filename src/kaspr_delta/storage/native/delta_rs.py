@@ -23,9 +23,9 @@ from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.log_files import (
     actions_of,
     commit_file,
+    newest_version,
     oldest_version,
     rows_changed_after,
-    versions_in,
 )
 from kaspr_delta.storage.native.supports import misread
 from kaspr_delta.storage.tables import Transaction
@@ -60,7 +60,7 @@ class DeltaRs:
         folder = self.folder(table)
         if last is not None and _head(folder, last.version) == last and _head(folder, last.version + 1) is None:
             return last
-        newest = max(versions_in(folder), default=None)
+        newest = newest_version(folder)
         return None if newest is None else _head(folder, newest)
 
     def has(self, table: str, commit: Head) -> bool:

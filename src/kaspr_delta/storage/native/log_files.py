@@ -26,12 +26,25 @@ def versions_in(location: Path) -> list[int]:
     return [int(file.stem) for file in (location / "_delta_log").glob("?" * 20 + ".json")]
 
 
+def newest_version(location: Path) -> int | None:
+    """The newest version of a table; None where there is no table.
+
+    No version is left out after the checkpoint that the log names as its last one: from there the next files are asked
+    for, one after another. Only without such a name is the folder listed.
+    """
+    newest = last_checkpoint(location)
+    if newest is None or not commit_file(location, newest).exists():
+        return max(versions_in(location), default=None)
+    while commit_file(location, newest + 1).exists():
+        newest += 1
+    return newest
+
+
 def newest_in(location: Path) -> Commit:
-    """The newest version of a table by the names of its log files. Raises SetupError for a table that is gone."""
-    versions = versions_in(location)
-    if not versions:
+    """The newest version of a table and its time. Raises SetupError for a table that is gone."""
+    newest = newest_version(location)
+    if newest is None:
         raise table_gone(location)
-    newest = max(versions)
     written = commit_file(location, newest).stat().st_mtime
     return Commit(newest, datetime.fromtimestamp(written, tz=timezone.utc))
 
@@ -60,20 +73,28 @@ def commit_of(location: Path, version: int) -> CommitInfo | None:
 
 def oldest_version(location: Path) -> int:
     """The oldest version that can be read: that of the first commit, or else of the oldest checkpoint."""
-    commits = versions_in(location)
-    if 0 in commits:
+    if commit_file(location, 0).exists():
         return 0
+    commits = versions_in(location)
     found = (_CHECKPOINT.match(file.name) for file in (location / "_delta_log").glob("*.checkpoint*"))
     return min((int(name.group(1)) for name in found if name is not None), default=min(commits, default=0))
 
 
 def rows_changed_after(location: Path, version: int) -> int | None:
     """The rows that the commits after a version wrote, changed or deleted; None where there is no table."""
-    commits = versions_in(location)
-    if not commits:
+    newest = newest_version(location)
+    if newest is None:
         return None
-    found = (commit_of(location, commit) for commit in commits if commit > version)
+    found = (commit_of(location, commit) for commit in range(version + 1, newest + 1))
     return sum(commit.rows for commit in found if commit is not None)
+
+
+def last_checkpoint(location: Path) -> int | None:
+    """The version of the checkpoint that the log names as its last one; None if it names none."""
+    try:
+        return int(json.loads((location / "_delta_log" / "_last_checkpoint").read_bytes())["version"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def actions_of(location: Path, version: int) -> list[dict[str, Any]]:

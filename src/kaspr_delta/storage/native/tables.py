@@ -13,7 +13,8 @@ from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.attempts import Attempts, NativeScan
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
-from kaspr_delta.storage.native.log_files import commit_of, newest_in, versions_in
+from kaspr_delta.storage.native.log_cleaning import clean_log, has_long_log
+from kaspr_delta.storage.native.log_files import commit_of, newest_in, newest_version
 from kaspr_delta.storage.native.look_up import look_up
 from kaspr_delta.storage.native.merge import merge
 from kaspr_delta.storage.native.sql_text import with_values
@@ -57,7 +58,7 @@ class NativeTables(Tables):
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
         folder, identifier = self._delta.folder(table), self.namespace.identifier(table)
         with self.namespace.commit_lock(table):
-            if versions_in(folder):
+            if newest_version(folder) is not None:
                 if table not in self._listed:
                     spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {literal(str(folder))}")
                 return
@@ -67,7 +68,7 @@ class NativeTables(Tables):
             self._created.add(table)
 
     def is_listed(self, table: str) -> bool:
-        return bool(versions_in(self._delta.folder(table)))
+        return newest_version(self._delta.folder(table)) is not None
 
     def drop(self, spark: SparkSession, table: str) -> None:
         self._listed.discard(table)
@@ -85,7 +86,7 @@ class NativeTables(Tables):
 
     def exists(self, spark: SparkSession, table: str) -> bool:
         folder = self.namespace.folder(table)
-        return super().exists(spark, table) if folder is None else bool(versions_in(folder))
+        return super().exists(spark, table) if folder is None else newest_version(folder) is not None
 
     def columns(self, spark: SparkSession, table: str) -> tuple[Column, ...]:
         return super().columns(spark, str(self.namespace.folder(table) or table))
@@ -97,6 +98,12 @@ class NativeTables(Tables):
         folder = self.namespace.folder(table)
         commit = None if folder is None else commit_of(folder, version)
         return None if commit is None else commit.change_files
+
+    def clean_log(self, table: str) -> None:
+        folder = self._delta.folder(table)
+        if has_long_log(folder):
+            with self.namespace.commit_lock(table):
+                clean_log(folder, self.limits.log_kept)
 
     def notes(self, spark: SparkSession, table: str, after: int) -> dict[str, int]:  # noqa: ARG002
         folder = self._delta.folder(table)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import random
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from kaspr_delta.storage.native.log_files import (
     actions_of,
     commit_file,
     commit_of,
+    newest_version,
     rows_changed_after,
     rows_of_commit,
 )
@@ -49,6 +51,50 @@ def log(location: Path, *commits: list[str]) -> Path:
     for version, lines in enumerate(commits):
         commit_file(location, version).write_text("\n".join(lines), encoding="utf-8")
     return location
+
+
+def name_checkpoint(location: Path, text: str) -> None:
+    (location / "_delta_log" / "_last_checkpoint").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_newest_version_is_that_of_a_listing_whatever_checkpoints_and_cleanings_came_before(
+    tmp_path: Path, seed: int
+) -> None:
+    """Of an old commit or two, a cleaning that was killed may have left the files."""
+    dice, newest, cleaned, checkpoint = random.Random(seed), -1, 0, None  # noqa: S311
+    assert newest_version(tmp_path) is None
+    log(tmp_path)
+    for _ in range(60):
+        match dice.choice(("commit", "commit", "commit", "checkpoint", "clean")):
+            case "commit":
+                newest += 1
+                commit_file(tmp_path, newest).write_text("")
+            case "checkpoint" if newest >= 0:
+                checkpoint = newest
+                name_checkpoint(tmp_path, json.dumps({"version": checkpoint, "size": 3}))
+            case "clean" if checkpoint is not None:
+                left = dice.sample(range(cleaned, checkpoint), min(checkpoint - cleaned, dice.randrange(3)))
+                for version in set(range(cleaned, checkpoint)) - {*left}:
+                    commit_file(tmp_path, version).unlink(missing_ok=True)
+                cleaned = checkpoint
+        names = [int(file.stem) for file in (tmp_path / "_delta_log").glob("*.json")]
+        assert newest_version(tmp_path) == max(names, default=None)
+
+
+def test_the_newest_version_is_found_without_a_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listing takes time for each commit of the past."""
+    log(tmp_path, *([] for _ in range(30)))
+    name_checkpoint(tmp_path, '{"version": 20}')
+    monkeypatch.setattr("kaspr_delta.storage.native.log_files.versions_in", None)
+    assert newest_version(tmp_path) == 29
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 7}', '{"version": null}'])
+def test_a_log_without_a_readable_last_checkpoint_is_listed(tmp_path: Path, text: str) -> None:
+    log(tmp_path, *([] for _ in range(3)))
+    name_checkpoint(tmp_path, text)
+    assert newest_version(tmp_path) == 2
 
 
 def test_texts_in_a_commit_may_have_unicode_line_separators(tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""Removes old commits from the log of a table: Delta lists all files of a log, several times in each batch.
+
+A log that is cleaned begins with a checkpoint. Every prefix of the deletions leaves a log that reads the same from
+there on, so that a killed cleaning needs no repair; the next one removes the rest. Versions give the order of commits;
+the time of a file only tells how long it was kept.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyarrow import ArrowException
+from pyarrow.parquet import ParquetFile
+
+from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL
+from kaspr_delta.storage.native.log_files import commit_file, last_checkpoint, newest_version
+
+# The files of one version: its commit, checksum and checkpoint, and Hadoop's checksums of these, which are hidden.
+_OF_VERSION = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint\..*)")
+
+
+def has_long_log(location: Path) -> bool:
+    """Whether the log of a table has more commits than two intervals of checkpoints: a few names of files are read."""
+    newest, many = newest_version(location), 2 * CHECKPOINT_INTERVAL
+    return newest is not None and newest >= many and commit_file(location, newest - many).exists()
+
+
+def clean_log(location: Path, kept: float) -> None:
+    """Remove the commits before a checkpoint that are older than ``kept`` seconds, with their checkpoints.
+
+    The caller holds the lock of the table's commits: a table that is made anew begins with the same names.
+    """
+    files = _files_of(location)
+    first = _first_to_keep(location, files, time.time() - kept)
+    old = [name for name, version in files.items() if version < first]
+    # Checkpoints first, then the oldest commit: what is left can be read from its first version on, or from ``first``.
+    for name in sorted(old, key=lambda name: ("checkpoint" not in name, files[name], name)):
+        (location / "_delta_log" / name).unlink(missing_ok=True)
+
+
+def _first_to_keep(location: Path, files: Mapping[str, int], moment: float) -> int:
+    """The newest version with a checkpoint that can be read, before which all commits were made before a moment."""
+    commits = sorted(version for name, version in files.items() if name == commit_file(location, version).name)
+    young = (version for version in commits if commit_file(location, version).stat().st_mtime >= moment)
+    # A reader begins at the checkpoint that the log names as its last one.
+    most = min(last_checkpoint(location) or 0, next(young, commits[-1]))
+    return next((version for version in reversed(commits) if version <= most and _begins(location, version)), 0)
+
+
+def _files_of(location: Path) -> dict[str, int]:
+    """The files of versions in a log, each with its version."""
+    names = (file.name for file in (location / "_delta_log").iterdir())
+    return {match[0]: int(match[1]) for match in map(_OF_VERSION.fullmatch, names) if match is not None}
+
+
+def _begins(location: Path, version: int) -> bool:
+    """Whether a log can begin with a version: it has a checkpoint in one file, which can be read."""
+    checkpoint = location / "_delta_log" / f"{version:020}.checkpoint.parquet"
+    if not checkpoint.exists():
+        return False
+    try:
+        with ParquetFile(checkpoint) as opened:
+            return bool(opened.metadata.num_rows)
+    except (OSError, ArrowException):
+        return False
