@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,11 +10,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from kaspr_delta.cli.interruption import off_main_thread
-from kaspr_delta.cli.progress import working
+from kaspr_delta.cli.progress import announced
 from kaspr_delta.settings import warehouse_location
 from kaspr_delta.storage.namespace import Warehouse
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from kaspr_delta.application import Application
 
 
@@ -39,7 +42,12 @@ class Target:
         """The application, with the manifests of an optional path. Raises what ``Application.open`` raises."""
         from kaspr_delta.application import Application
 
-        with working("Starting Spark"):
-            return off_main_thread(
-                lambda: Application.open(path, warehouse=self.location.text, app=self.app, origin=origin)
-            )
+        return Application.open(
+            path, warehouse=self.location.text, app=self.app, origin=origin, starting=starting_spark
+        )
+
+
+def starting_spark(start: Callable[[], SparkSession], reason: str) -> SparkSession:
+    """Start Spark. After two seconds a line on standard error says so, and why."""
+    with announced(f"Spark starts: {reason}" if reason else "Spark starts"):
+        return off_main_thread(start)

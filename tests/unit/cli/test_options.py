@@ -19,7 +19,13 @@ class FakeOpen:
         self.app: str | None = None
 
     def open(
-        self, path: Path | None = None, *, warehouse: str | None = None, app: str | None = None, origin: str
+        self,
+        path: Path | None = None,
+        *,
+        warehouse: str | None = None,
+        app: str | None = None,
+        origin: str,
+        starting: object,  # noqa: ARG002
     ) -> None:
         assert (path, origin) == (None, "")
         self.warehouse, self.app = warehouse, app
