@@ -137,12 +137,13 @@ def test_a_warehouse_of_format_1_is_migrated_and_gives_the_outcome_of_a_new_one(
 
 
 def on_one_line(found: dict[str, Any]) -> dict[str, Any]:
-    """Texts of an outcome. Format 1 has line breaks in values, which all readers ignore; wrong counts were emitted.
+    """Texts of an outcome. Format 1 has line breaks in values, which all readers ignore.
 
-    Results of rows with columns were text, so their readers are compared.
+    Three of them differ: long keys did not match, so two channels have other emissions from before, and the group of an
+    island that was sold then has no time, which format 1 did not keep.
     """
-    differs = {"channel of same", "wares_of_sales"}
-    texts = {name: one if isinstance(one, list) else [repr(one)] for name, one in found.items() if name not in differs}
+    differ = {"channel of same", "channel of parts-of-uses", "group_times__people_per_country"}
+    texts = {name: one if isinstance(one, list) else [repr(one)] for name, one in found.items() if name not in differ}
     return {name: sorted(text.replace("\\r\\n", "") for text in some) for name, some in texts.items()}
 
 

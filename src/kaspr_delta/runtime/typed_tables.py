@@ -71,8 +71,8 @@ class TypedTables:
             reasons: list[str] = []
             new: list[str] = []
             with made_to_wait(waiting, resource.ref):
-                for table, wanted in self._stored(plan, resource):
-                    added, problems = self._widen(table, wanted)
+                for table, has, wanted in self._stored(plan, resource):
+                    added, problems = self._widen(table, has, wanted)
                     reasons += problems
                     new += added
             if new:
@@ -108,22 +108,27 @@ class TypedTables:
         left, right = (types[side] if types[side].name == "STRUCT" else None for side in ("left", "right"))
         return left, right
 
-    def _stored(self, plan: Plan, resource: TablePlan | TableTableJoinPlan) -> Iterator[tuple[str, tuple[Column, ...]]]:
-        """The existing tables of a resource, with the columns that they should have.
+    def _stored(
+        self, plan: Plan, resource: TablePlan | TableTableJoinPlan
+    ) -> Iterator[tuple[str, tuple[Column, ...], tuple[Column, ...]]]:
+        """The existing tables of a resource, with their columns, and the columns that they should have.
 
-        For a join of JSON rows without a select, only the result: it may have the columns of an earlier select.
+        For a join of JSON rows without a select, only the result: it may have the columns of an earlier select. In the
+        other tables of a join, columns that only an older version wrote do not count.
         """
         only = None
         if not isinstance(resource, TablePlan) and not resource.select and not any(plan.column_types(resource)):
             only = resource.result
         for name, layout in tables_kept_by(plan, resource.ref):
             if name == (only or name) and not self.has(name, layout) and self.delta.exists(self.spark, name):
-                yield name, columns_of(layout.columns)
+                has, wanted = self.delta.columns(self.spark, name), columns_of(layout.columns)
+                if not isinstance(resource, TablePlan) and name != resource.result:
+                    has = tuple(column for column in has if column.name in {one.name for one in wanted})
+                yield name, has, wanted
 
-    def _widen(self, table: str, wanted: tuple[Column, ...]) -> tuple[list[str], list[str]]:
+    def _widen(self, table: str, has: tuple[Column, ...], wanted: tuple[Column, ...]) -> tuple[list[str], list[str]]:
         """Add missing columns. Returns their names, and the differences that added columns cannot solve."""
-        has, should = (Type("STRUCT", fields=one) for one in (self.delta.columns(self.spark, table), wanted))
-        added, problems = changed_columns(has, should)
+        added, problems = changed_columns(Type("STRUCT", fields=has), Type("STRUCT", fields=wanted))
         if added and not problems and self.adds:
             self.delta.add_columns(self.spark, table, added)
             return [".".join(map(quoted, path)) for path, _ in added], []

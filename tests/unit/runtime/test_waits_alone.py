@@ -132,6 +132,17 @@ def test_a_table_or_view_that_cannot_be_made_lets_only_its_resource_and_its_read
     assert ref in apart or not apart & waiting.keys()
 
 
+@pytest.mark.parametrize(
+    ("table", "waits"), [("channel__selected_channel", False), ("selected", True), ("typed", True)]
+)
+def test_a_column_that_an_older_version_wrote_counts_only_among_the_columns_of_rows(
+    table: str, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(LAYOUTS, table, f"{LAYOUTS[table]}, older INT")
+    reasons = dict(opened(Breaking(victim=table)).plan.waiting)
+    assert ("column 'older' is gone" in reasons.get(OWNERS[table], "")) is waits
+
+
 def test_those_that_read_or_write_a_table_or_topic_wait_for_it() -> None:
     def readers(table: str) -> set[str]:
         return {str(ref) for ref, _ in opened(Breaking("create", table)).plan.waiting}
