@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import pyarrow as pa
+
 from kaspr_delta.api.export import write_rows
+from kaspr_delta.api.frames import Frames, table_of
 from kaspr_delta.api.table import Pairs, as_dict
 from kaspr_delta.api.topic import ChannelHandle
 from kaspr_delta.errors import UsageError
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinHandle:
+class JoinHandle(Frames):
     """The result table of a join of two tables."""
 
     spark: SparkSession
@@ -44,6 +47,16 @@ class JoinHandle:
         """The result for a key in the form of ``rows``; empty if there is none."""
         text = self._texts.keys.key(key)
         return self._pairs(self._scan().where("key = {key}", key=text))
+
+    def to_arrow(self) -> pa.Table:
+        """All results with key, left and right, or key and the selected columns; types are inferred from the rows."""
+        rows = self.rows()
+        names: tuple[str, ...] = ("left", "right")
+        if self.join.select is not None:
+            row = self.application.table_or_result(self.join.name).row_type
+            names = () if row is None else tuple(column.name for column in row.fields)
+        columns = {name: [value[name] for _, value in rows] for name in names}
+        return table_of({"key": [key for key, _ in rows], **columns})
 
     def to_dict(self) -> dict[Any, Any]:
         """All results by key. Raises UsageError if two keys are equal in Python."""
@@ -121,7 +134,7 @@ class JoinHandle:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamJoinHandle:
+class StreamJoinHandle(Frames):
     """A join with a stream: its result is the stream of records that it emits."""
 
     join: StreamJoinPlan
@@ -143,3 +156,7 @@ class StreamJoinHandle:
         raise UsageError(f"{msg} `kaspr-delta consume {channel}`, or make a table with `from: {{join: {name}}}`")
 
     rows = rows_of = to_dict = export = get
+
+    def to_arrow(self) -> pa.Table:
+        """The results as ``ChannelHandle.to_arrow`` returns them."""
+        return self.channel.to_arrow()

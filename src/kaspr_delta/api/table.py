@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from kaspr_delta.api.export import write_pairs, write_rows
+from kaspr_delta.api.frames import Frames, table_of
 from kaspr_delta.api.given import keys_given, rows_given
 from kaspr_delta.api.load import Content, LoadOptions, kinds_listed, load_format, read_content, rows_in
 from kaspr_delta.engine.rows.driver_table import DriverTable, write_time
-from kaspr_delta.engine.rows.row_texts import Row
+from kaspr_delta.engine.rows.row_texts import Row, arrow_rows_of
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.files.arrow_rows import arrow_rows
 from kaspr_delta.serde.files.untyped import number_first, other_kind
@@ -43,7 +44,7 @@ class Windowed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TableHandle:
+class TableHandle(Frames):
     """A KasprTable. ``made_from`` names the resource that it is made from: then it is read-only."""
 
     table: DriverTable
@@ -134,12 +135,7 @@ class TableHandle:
             return write_rows(self.df.orderBy(*map(quoted, typed.key)), path, file_format, flat=False)
         ordered = sorted(self.table.rows(), key=lambda row: (number_first(row.key), row.key))
         found = [(row, pair) for row in ordered if (pair := _readable(self.table.text, row)) is not None]
-        moments: dict[str, list[Any]] = {"timestamp": [row.at for row, _ in found]}
-        if (window := self.table.plan.window) is not None:
-            starts = [row.start * 1_000 for row, _ in found]
-            moments = {"window_start": starts, "window_end": [one + window.size * 1_000 for one in starts]} | moments
-        further = {name: pa.array(values, pa.timestamp("us", "UTC")) for name, values in moments.items()}
-        return write_pairs([pair for _, pair in found], further, path, file_format)
+        return write_pairs([pair for _, pair in found], self._moments([row for row, _ in found]), path, file_format)
 
     def delete(self, keys: Any) -> None:
         """Delete one key, or several (a list, a set …), in one commit. A missing key is no error.
@@ -163,6 +159,22 @@ class TableHandle:
     def rows_of(self, key: Any) -> Pairs:
         """The rows of one key in the form of ``rows``: one or none, in a table with windows all, ordered by time."""
         return self._pairs(self.table.rows([self.table.text.key(key)]))
+
+    def to_arrow(self) -> pa.Table:
+        """The table with key, value and timestamp, types inferred from the rows; with windows also their bounds.
+
+        A typed table has its own columns and ``_timestamp``.
+        """
+        typed, rows = self.table.plan.typed, [row for row in self.table.rows() if row.value is not None]
+        times = pa.array([row.at for row in rows], pa.timestamp("us", "UTC"))
+        if typed is not None:
+            values = [self.table.text.value_object(row.value or "") for row in rows]
+            return arrow_rows_of(typed.columns, values).append_column(WRITTEN_AT, times)
+        found = [(row, pair) for row in rows if (pair := _readable(self.table.text, row)) is not None]
+        columns = table_of({"key": [pair[0] for _, pair in found], "value": [pair[1] for _, pair in found]})
+        for name, moments in self._moments([row for row, _ in found]).items():
+            columns = columns.append_column(name, moments)
+        return columns
 
     def to_dict(self) -> dict[Any, Any]:
         """All rows by key; list keys as tuples. Raises UsageError if two keys are equal in Python."""
@@ -195,6 +207,14 @@ class TableHandle:
         refuse_made(self.table.plan.name, self.made_from)
         if self.table.plan.refusal is not None:
             raise UsageError(self.table.plan.refusal)
+
+    def _moments(self, rows: Sequence[Row]) -> dict[str, pa.Array]:
+        """The columns of times beside the keys and values of rows."""
+        moments: dict[str, list[Any]] = {"timestamp": [row.at for row in rows]}
+        if (window := self.table.plan.window) is not None:
+            starts = [row.start * 1_000 for row in rows]
+            moments = {"window_start": starts, "window_end": [one + window.size * 1_000 for one in starts]} | moments
+        return {name: pa.array(values, pa.timestamp("us", "UTC")) for name, values in moments.items()}
 
     def _pairs(self, rows: Iterable[Row]) -> Pairs:
         return [pair for row in rows if (pair := self._pair(row)) is not None]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kaspr_delta.api.frames import Frames, table_of
 from kaspr_delta.api.given import records_given
 from kaspr_delta.api.records import ANY_KEY, milliseconds, to_effect, to_record
 from kaspr_delta.api.table import refuse_made
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicHandle:
+class TopicHandle(Frames):
     """A topic. Records are dictionaries with key, value, timestamp (milliseconds), headers and partition.
 
     ``layout`` is that of its table, which the first record creates.
@@ -91,6 +92,10 @@ class TopicHandle:
         rows = wanted.read(self.spark, self.delta, self.plan.delta_name, _for_all, lambda: self.stored)
         return [to_record(row, self.plan.serializers) for row in rows]
 
+    def to_arrow(self) -> pa.Table:
+        """The records as a table with the columns of ``records``; types are inferred from them."""
+        return records_as_table(self.records())
+
     @property
     def end(self) -> int:
         """The greatest offset that is taken by now, for ``after``."""
@@ -124,7 +129,7 @@ class TopicHandle:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangelogHandle:
+class ChangelogHandle(Frames):
     """The changelog of a table as a topic. Records that are produced to it are written to the table."""
 
     table: DriverTable
@@ -164,6 +169,10 @@ class ChangelogHandle:
         wanted = Wanted(limit, tail, bytes_, since, after)
         return [to_record(row, serializers) for row in wanted.in_spark(self.stored)]
 
+    def to_arrow(self) -> pa.Table:
+        """The records as a table with the columns of ``records``; types are inferred from them."""
+        return records_as_table(self.records())
+
     @property
     def end(self) -> int:
         """The greatest offset that is taken by now, for ``after``."""
@@ -185,7 +194,7 @@ class ChangelogHandle:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelHandle:
+class ChannelHandle(Frames):
     """The channel of a join: the records that it emitted, in order, including tombstones (value None)."""
 
     spark: SparkSession
@@ -217,6 +226,10 @@ class ChannelHandle:
             }
             for row in wanted.read(self.spark, self.delta, self.join.log, self._as_text, lambda: self.stored)
         ]
+
+    def to_arrow(self) -> pa.Table:
+        """The records as a table with the columns of ``records``; types are inferred from them."""
+        return records_as_table(self.records())
 
     @property
     def end(self) -> int:
@@ -257,6 +270,19 @@ class ChannelHandle:
                 place = rows.schema.get_field_index(side)
                 rows = rows.set_column(place, side, pa.array(column_text(of, rows[side].to_pylist()), pa.string()))
         return rows
+
+
+def records_as_table(records: list[dict[str, Any]]) -> pa.Table:
+    """Records as an Arrow table; timestamps are times in milliseconds, headers a list of names and texts."""
+    names = dict.fromkeys(name for record in records for name in record)
+    columns: dict[str, list[Any]] = {name: [record.get(name) for record in records] for name in names}
+    if "headers" in columns:
+        columns["headers"] = [[{"key": k, "value": v} for k, v in one.items()] for one in columns["headers"]]
+    found = table_of(columns)
+    if "timestamp" not in columns:
+        return found
+    times = pa.array(columns["timestamp"], pa.timestamp("ms", "UTC"))
+    return found.set_column(found.schema.get_field_index("timestamp"), "timestamp", times)
 
 
 def _for_all(rows: pa.Table) -> pa.Table:

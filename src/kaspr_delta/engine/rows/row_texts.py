@@ -17,7 +17,7 @@ from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.typed_text import TypedText, ordered
 from kaspr_delta.serde.typed_values import from_columns, to_columns
 from kaspr_delta.spec.column_types import key_kind
-from kaspr_delta.spec.ddl import Type, quoted
+from kaspr_delta.spec.ddl import Column, Type, quoted
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.native.sql_text import literal
@@ -171,8 +171,7 @@ class TypedRows:
 
     def stored(self, rows: Iterable[Written]) -> pa.Table:
         given = list(rows)
-        schema = arrow_schema(", ".join(map(str, self.plan.columns)))
-        stored = pa.Table.from_pylist([self._row(key, value) for key, value, _ in given], schema)
+        stored = arrow_rows_of(self.plan.columns, [self._row(key, value) for key, value, _ in given])
         stored = stored.append_column(WRITTEN_AT, pa.array([at for _, _, at in given], _TIME))
         return stored.append_column("keep", pa.array([value is not None for _, value, _ in given], pa.bool_()))
 
@@ -180,12 +179,19 @@ class TypedRows:
         """The columns of a row. Those of the key come from the key, not from the value."""
         parts = self.text.event_key(key)
         keys = dict(zip(self.plan.key, parts if len(self.plan.key) > 1 else [parts], strict=True))
-        row = {**({} if value is None else self.text.value_object(value)), **keys}
-        return {one.name: to_columns(one.type, row.get(one.name)) for one in self.plan.columns}
+        return {**({} if value is None else self.text.value_object(value)), **keys}
 
     def rank(self, row: Row) -> Any:
         """As joins compare rows: the later row, then the greater one, column by column."""
         return row.at is not None, row.at or 0, ordered(self.plan.row, self.text.value_object(row.value or ""))
+
+
+def arrow_rows_of(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Rows as functions see them as an Arrow table with these columns."""
+    schema = arrow_schema(", ".join(map(str, columns)))
+    return pa.Table.from_pylist(
+        [{one.name: to_columns(one.type, row.get(one.name)) for one in columns} for row in rows], schema
+    )
 
 
 def row_texts(plan: TablePlan) -> KeysAndValues | TypedRows:

@@ -98,10 +98,7 @@ def is_plain(kind: pa.DataType) -> bool:
 
 
 def is_compared(kind: pa.DataType) -> bool:
-    """Whether a MERGE compares values of a type as Spark does.
-
-    Of FLOAT and DOUBLE, -0.0 is another value than 0.0 here: such a row is written once more.
-    """
+    """Whether a MERGE compares values of a type as that of Spark: NaN equals NaN, and -0.0 differs from 0.0."""
     return is_plain(kind) or pt.is_decimal(kind) or pt.is_date(kind) or pt.is_floating(kind)
 
 
