@@ -5,16 +5,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.table import TableHandle
@@ -24,39 +21,43 @@ from kaspr_delta.control.events import COMPARED, REBUILD_REQUIRED, REBUILT
 from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.registry import Registry, documents_of, loaded, without
 from kaspr_delta.control.totals import LocalTotals, totals_by_spark
-from kaspr_delta.engine.batch.comparison import Comparison
-from kaspr_delta.engine.batch.topic_commit import known_topics
-from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.driver_table import DriverTable
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
-from kaspr_delta.plan.definition.resources import ResourceRef, Serializers, TopicPlan
+from kaspr_delta.plan.definition.resources import ResourceRef, Serializers, TablePlan, TopicPlan
 from kaspr_delta.plan.definition.waiting import in_words, without_waiting
 from kaspr_delta.plan.names import topic_table
-from kaspr_delta.runtime.applying import only_plan, session_tables, updated
+from kaspr_delta.runtime.applying import only_plan, updated
 from kaspr_delta.runtime.report import RunReport, Status
-from kaspr_delta.runtime.resources import create_tables, create_views, declare_storage, remove_data
 from kaspr_delta.runtime.run_events import Listener, Waits, ignore_event
-from kaspr_delta.runtime.runner import Runner
-from kaspr_delta.runtime.session import databricks_session
+from kaspr_delta.runtime.session import databricks_session, spark_session
 from kaspr_delta.runtime.typed_tables import TypedTables, with_stored_results
 from kaspr_delta.settings import warehouse_location
 from kaspr_delta.spec.durations import interval
 from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.spec.values import Values
-from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, Layout
+from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, TOPICS, Layout
+from kaspr_delta.storage.lazy_session import because, is_running, lazy_session, session_of
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse, lock_in_time
-from kaspr_delta.storage.opening import folder_tables
+from kaspr_delta.storage.opening import folder_tables, open_tables, tables_of_system
+from kaspr_delta.storage.plan_tables import tables_of
 from kaspr_delta.storage.settled import Settled
-from kaspr_delta.storage.system_tables import SessionSystemTables
+from kaspr_delta.storage.system_tables import SystemTables
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
     from typing_extensions import Self
 
+    from kaspr_delta.engine.batch.comparison import Comparison
+    from kaspr_delta.runtime.runner import Runner
     from kaspr_delta.web.asgi import WebApplication
+
+Starting = Callable[[Callable[[], "SparkSession"], str], "SparkSession"]
+"""Calls the function that starts Spark, and returns its session; the text says why, and may be empty."""
 
 # Seconds between two checks of a lock or a registry that should change soon.
 _LOOK = 1.0
@@ -85,9 +86,13 @@ class Application:
             app.join("orders-products-join").to_dict()
     """
 
-    def __init__(self, spark: SparkSession, delta: Tables, declared: Plan) -> None:
-        """Use ``Application.open``. ``declared`` is everything that was applied, ``plan`` the part that can run."""
-        self.spark, self.delta = spark, delta
+    def __init__(self, spark: SparkSession | Callable[[str], SparkSession], delta: Tables, declared: Plan) -> None:
+        """Use ``Application.open``. ``declared`` is everything that was applied, ``plan`` the part that can run.
+
+        ``spark`` is a session, or starts one for a reason.
+        """
+        self._spark = lazy_session(spark, self._prepare) if callable(spark) else spark
+        self.delta = delta
         self.plan = self.declared = declared
         # The plan with the columns of tables of others, from which ``plan`` was made.
         self._looked: Plan | None = None
@@ -106,6 +111,7 @@ class Application:
         profile: str | None = None,
         limits: Limits | None = None,
         values: Mapping[str, str | int | float | bool] | None = None,
+        starting: Starting | None = None,
     ) -> Application:
         """Open an application: apply the manifests of a file or folder, or, without one, use those applied before.
 
@@ -114,7 +120,8 @@ class Application:
 
         ``warehouse`` is a folder, or ``unity://CATALOG.SCHEMA/VOLUME``; by default the environment variable
         ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application if there are several.
-        ``spark`` is a session, classic or Connect, to use. ``profile`` names a profile of ``~/.databrickscfg``, whose
+        ``spark`` is a session, classic or Connect, to use; by default, over a folder, one starts when something needs
+        it. ``starting`` calls what starts it. ``profile`` names a profile of ``~/.databrickscfg``, whose
         compute is used through databricks-connect. ``limits`` are sizes at which the engine changes its method.
         ``values`` are those of the manifests' parameters, before those of their ``values.yaml``.
 
@@ -123,19 +130,38 @@ class Application:
         location = Warehouse(warehouse_location(None if warehouse is None else str(warehouse)))
         if profile is not None:
             spark = _session_of(profile, location, spark)
-        if path is None:
-            schema = location.applied_schema(app)
-            tables = session_tables(location, schema, spark, limits)
-            documents, name = Registry(tables).documents(), app if location.is_unity else schema
+        chosen = Values(values or {}, warehouse=location.folder)
+        manifests = None if path is None else load_path(Path(path), origin, chosen)
+        if manifests is None or path is None:
+            schema, new = location.applied_schema(app), None
+            name = app if location.is_unity else schema
         else:
-            manifests = load_path(Path(path), origin, Values(values or {}, warehouse=location.folder))
             alone = only_plan(manifests, app)  # before Spark starts: a mistake in YAML should not cost seconds
-            tables, name = session_tables(location, alone.schema, spark, limits), alone.application
+            schema, name = alone.schema, alone.application
             new = documents_of(manifests, name, in_place=not origin)
+        delta = open_tables(location.namespace(schema), limits)
+
+        def start(reason: str = "") -> SparkSession:
+            begin = partial(spark_session, location.log_file)
+            return begin() if starting is None else starting(begin, reason)
+
+        if spark is None and location.is_unity:
+            spark = start()
+        if spark is not None and location.is_unity:
+            from kaspr_delta.runtime.resources import create_system_tables
+
+            create_system_tables(spark, delta)
+        registry = Registry(tables_of_system(spark, delta))
+        if new is None or path is None:
+            documents = registry.documents()
+        else:
             update = partial(updated, new=new, root=Path(origin) if origin else Path(path).absolute())
-            _, documents = Registry(tables).change(update)
-        opened = cls(tables.spark, tables.tables, only_plan(loaded(documents), name))
-        opened._look(listed=True)
+            _, documents = registry.change(update)
+        opened = cls(spark or start, delta, only_plan(loaded(documents), name))
+        if spark is None:
+            opened._look()
+        else:
+            opened._prepare(spark)
         return opened
 
     # -- data ---------------------------------------------------------------------------------------------------------
@@ -144,19 +170,19 @@ class Application:
         """A topic by name, or a table's changelog by its topic name. Raises NotFoundError."""
         table = self.plan.changelog(name)
         if table is not None:
-            return ChangelogHandle(self.spark, KeyedTable(self.delta, table), self._made_from(table.name))
+            return ChangelogHandle(self._driver_table(table), self._made_from(table.name))
         plan = self.plan.topic(name) or self._selected_topic(name)
-        return TopicHandle(self.spark, self.delta, plan)
+        return TopicHandle(self._spark, self.delta, plan, self._layout(plan.delta_name) or TOPIC)
 
     def table(self, name: str) -> TableHandle:
         """A table by name. A table that is made from another resource is read-only. Raises NotFoundError."""
         plan = self.plan.table(name)
         made = self.declared.aggregation(name)
-        if plan is None and made is not None and self.delta.exists(self.spark, made.log):
+        if plan is None and made is not None and self.delta.exists(self._spark, made.log):
             plan = self.declared.table(name)  # it waits, and its rows are there
         if plan is None:
             raise self._not_found("table", name, [table.name for table in self.plan.tables])
-        return TableHandle(self.spark, KeyedTable(self.delta, plan), self._made_from(name))
+        return TableHandle(self._driver_table(plan), self._made_from(name))
 
     def join(self, name: str) -> JoinHandle | StreamJoinHandle:
         """A join's result by the join's name: a table, or, for a join with a stream, the records of its channel.
@@ -167,29 +193,29 @@ class Application:
         if plan is None:
             raise self._not_found("join", name, [join.name for join in self.plan.joins])
         if isinstance(plan, TableTableJoinPlan):
-            return JoinHandle(self.spark, self.delta, plan, application)
-        return StreamJoinHandle(plan, ChannelHandle(self.spark, self.delta, plan, application))
+            return JoinHandle(self._spark, self.delta, plan, application)
+        return StreamJoinHandle(plan, ChannelHandle(self._spark, self.delta, plan, application))
 
     def channel(self, name: str) -> ChannelHandle:
         """A join's channel by the channel's name. Raises NotFoundError."""
         plan, application = self._readable(self.plan.channel(name), self.declared.channel(name))
         if plan is None:
             raise NotFoundError.among("channel", name, [join.channel for join in self.plan.joins])
-        return ChannelHandle(self.spark, self.delta, plan, application)
+        return ChannelHandle(self._spark, self.delta, plan, application)
 
     def dead_letters(self, resource: str | None = None) -> list[dict[str, Any]]:
         """The records that could not be processed, with the reasons, oldest first.
 
         ``resource`` (``kind/name``) restricts them to one resource.
         """
-        rows = self.delta.read(self.spark, DEAD_LETTERS)
-        if resource is not None:
-            rows = rows.where(F.col("resource") == resource)
-        return [row.asDict() for row in rows.orderBy("timestamp", "resource", "key").collect()]
+        system = self._system
+        condition = "true" if resource is None else f"resource = {system.value(resource)}"
+        order = ", ".join(f"{column} ASC NULLS FIRST" for column in ("timestamp", "resource", "key"))
+        return system.rows(DEAD_LETTERS, f"WHERE {condition} ORDER BY {order}")
 
     def status(self) -> Status:
         """The state of the resources, and the counters of all runs so far. Only committed batches count."""
-        local, query = folder_tables(self.delta.namespace), self._registry.tables.query
+        local, query = folder_tables(self.delta.namespace), self._system.query
         totals = totals_by_spark(query) if local is None else LocalTotals(local).read()
         return Status.of(without_waiting(self.plan, rebuilds_in(self.plan, query)), totals, letters_in(query))
 
@@ -199,6 +225,7 @@ class Application:
         A statement that writes to a local warehouse takes no file lock: no other process may commit to the table
         meanwhile.
         """
+        because(self._spark, "Spark runs SQL")
         self.delta.use(self.spark)
         return self.spark.sql(text)
 
@@ -224,10 +251,12 @@ class Application:
         (``runtime.run_events``), in the threads in which they happen. Raises ResourceFailedError, AlreadyRunningError,
         NotQuietError and NotFoundError.
         """
+        names = list(only)
+        self.check(names)
         self._look_again()
         runner = self._runner(listener)
         try:
-            return runner.until_quiet(self._refs(only), stop)
+            return runner.until_quiet(self._refs(names), stop)
         finally:
             self._tell(runner)
 
@@ -250,7 +279,7 @@ class Application:
         """
         pause = interval("every", every)
         names = list(only)
-        self._refs(names)
+        self.check(names)
         started: dict[ResourceRef, datetime] = {}
         while not stop.is_set():
             # Before the plan is read: a change between the two must not be missed.
@@ -273,7 +302,7 @@ class Application:
                 self._tell(runner)
                 for ref, reason in runner.rebuilds.items():
                     log = self.declared.log_of(ref)
-                    self._stale[ref] = _Stale(reason, log, self.delta.newest(self.spark, log).version)
+                    self._stale[ref] = _Stale(reason, log, self.delta.newest(self._spark, log).version)
             else:  # all resources in ``only`` are deleted
                 while not (applied() or stop.wait(_LOOK)):
                     pass
@@ -300,7 +329,8 @@ class Application:
         in one commit. Raises NotFoundError, UsageError for resources without such a state, and AlreadyRunningError if
         another process still runs the resource after ``patience`` seconds.
         """
-        return self._runner(None).rebuild(self._rebuildable(resource), patience)
+        ref = self._rebuildable(resource, patience)
+        return self._runner(None).rebuild(ref, patience)
 
     def compare(self, resource: str, *, patience: float = 0) -> Comparison:
         """Compare the result of a resource with what a rebuild would make of it; the rows that differ are in a table.
@@ -308,12 +338,13 @@ class Application:
         Beside it there is an event; the result and its state stay as they are. Raises like ``rebuild``, and UsageError
         for a join with a stream.
         """
+        ref = self._rebuildable(resource, patience)
         runner = self._runner(None)
-        comparison = runner.compare(self._rebuildable(resource), patience)
+        comparison = runner.compare(ref, patience)
         self._tell(runner)
         return comparison
 
-    def _rebuildable(self, resource: str) -> ResourceRef:
+    def _rebuildable(self, resource: str, patience: float) -> ResourceRef:
         kind, _, name = resource.partition("/")
         (ref,) = self._refs([f"{short_kind(kind_called(kind))}/{name}"])
         self._look_again()
@@ -326,6 +357,8 @@ class Application:
             raise UsageError(
                 f"{ref} is made from a stream, whose old records may be gone: delete it with --purge and apply it again"
             )
+        if not patience:
+            self.check([str(ref)])
         return ref
 
     def delete(self, kind: str, name: str, *, purge: bool = False) -> None:
@@ -345,13 +378,16 @@ class Application:
                     if not self._lock(locks, ref, _PATIENCE):
                         raise AlreadyRunningError(f"{ref} is deleted, and still runs in another process: its data stay")
                 # Before the registry forgets it, if possible: after an interruption here it can be deleted again.
+                from kaspr_delta.runtime.resources import remove_data
+
+                because(self._spark, "Spark removes tables")
                 remove_data(self.spark, self.delta, self.declared, ref)
                 self._settled.forget()
             self._registry.change(lambda before: [document for document in before if document.id != (full, name)])
         self._reload()
 
     def close(self) -> None:
-        """Do nothing: the Spark session lives as long as the process, and all state is in the warehouse."""
+        """Do nothing: a Spark session lives as long as the process, and all state is in the warehouse."""
 
     def __enter__(self) -> Self:
         return self
@@ -362,8 +398,44 @@ class Application:
     # -- inside -------------------------------------------------------------------------------------------------------
 
     @property
+    def spark(self) -> SparkSession:
+        """The Spark session. Where none was given, the first use starts it. Raises SetupError."""
+        return session_of(self._spark)
+
+    def _prepare(self, spark: SparkSession) -> None:
+        """Create or register the tables with a session that was started or given, and plan what can run with them."""
+        if folder_tables(self.delta.namespace) is not None:
+            from kaspr_delta.runtime.resources import create_system_tables
+
+            create_system_tables(spark, self.delta)
+        self._look(listed=True)
+
+    def check(self, only: Sequence[str]) -> None:
+        """Refuse a run of unknown resources, and a second run of a resource, before Spark starts for it.
+
+        Raises NotFoundError and AlreadyRunningError.
+        """
+        refs = self._refs(only) or self.plan.runs
+        if not is_running(self._spark):
+            for ref in refs:
+                with self.delta.namespace.resource_lock(str(ref)):
+                    pass
+        because(self._spark, "it runs resources")
+
+    @property
+    def _system(self) -> SystemTables:
+        return tables_of_system(self._spark, self.delta)
+
+    @property
     def _registry(self) -> Registry:
-        return Registry(SessionSystemTables(self.spark, self.delta), self.plan.application)
+        return Registry(self._system, self.plan.application)
+
+    def _layout(self, table: str) -> Layout | None:
+        """The layout with which a table is created; None for one that the plan does not create."""
+        return next((layout for _, name, layout in tables_of(self.declared) if name == table), None)
+
+    def _driver_table(self, plan: TablePlan) -> DriverTable:
+        return DriverTable(self._spark, self.delta, plan, self._layout(plan.delta_name))
 
     @property
     def _settled(self) -> Settled:
@@ -371,7 +443,7 @@ class Application:
 
     @property
     def _typed(self) -> TypedTables:
-        return TypedTables(self.spark, self.delta)
+        return TypedTables(self._spark, self.delta)
 
     def _reload(self) -> None:
         """Make the plan again if manifests or tables of others have changed."""
@@ -387,8 +459,18 @@ class Application:
             self._look()
 
     def _look(self, *, listed: bool = False) -> None:
-        """Make the plan of what can run. ``listed``: the tables of the schema were just listed."""
+        """Make the plan of what can run. ``listed``: the tables of the schema were just listed.
+
+        Without a session, tables are not created, nor do they get new columns: the session that starts later does it.
+        """
         known = self._known_now()
+        if not is_running(self._spark):
+            plan = replace(self._typed, adds=False).follow(known)
+            if not is_running(self._spark):  # only Spark may know the table of another
+                self.plan = plan
+            return
+        from kaspr_delta.runtime.resources import create_tables, create_views, declare_storage
+
         if known == self._looked:
             return
         if not listed:
@@ -442,7 +524,7 @@ class Application:
         return changed
 
     def _is_rebuilt(self, one: _Stale) -> bool:
-        return self.delta.newest(self.spark, one.log).version != one.version
+        return self.delta.newest(self._spark, one.log).version != one.version
 
     def _tell(self, runner: Runner) -> None:
         """Append an event for each resource that needs a rebuild, that was compared, or that was rebuilt.
@@ -471,6 +553,8 @@ class Application:
         return {str(ref): ref for ref in (*self.plan.runs, *(ref for ref, _ in self.plan.waiting))}
 
     def _runner(self, listener: Listener | None) -> Runner:
+        from kaspr_delta.runtime.runner import Runner
+
         return Runner(self.spark, self.delta, self.plan, listener or ignore_event, waiting=self._waiting_now)
 
     def _refs(self, only: Iterable[str]) -> list[ResourceRef]:
@@ -483,7 +567,7 @@ class Application:
     def _readable(self, plan: JoinPlan | None, declared: JoinPlan | None) -> tuple[JoinPlan | None, Plan]:
         """A join with the plan by which its results are read. If it waits, they are read as they are stored."""
         if plan is None and declared is not None:
-            stored = with_stored_results(self.spark, self.delta, self.declared, declared)
+            stored = with_stored_results(self._spark, self.delta, self.declared, declared)
             return (None, self.plan) if stored is None else (stored.join(declared.name), stored)
         return plan, self.plan
 
@@ -502,11 +586,11 @@ class Application:
 
     def _selected_topic(self, name: str) -> TopicPlan:
         """A topic that only a nameSelector named: it exists once a record was sent to it."""
-        made = known_topics(self.delta, self.spark)
+        made = {row["name"] for row in self._system.rows(TOPICS)}
         if name not in made:
             raise NotFoundError.among("topic", name, [*(topic.name for topic in self.plan.topics), *made])
         table = topic_table(name)
-        self.delta.create(self.spark, table, TOPIC)
+        self.delta.create(self._spark, table, TOPIC)
         plain = next((topic.serializers for topic in self.plan.topics), Serializers("json", "json"))
         return TopicPlan(name, table, self.plan.default_partitions, plain)
 

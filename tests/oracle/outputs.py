@@ -81,7 +81,7 @@ class TableOutput:
     kind: ClassVar[str] = "table"
 
     def version(self, app: Application, name: str) -> int:
-        return app.table(name).table.newest(app.spark).version
+        return app.delta.newest(app.spark, app.table(name).table.plan.delta_name).version
 
     def emissions(self, app: Application, name: str, run_of: RunOf) -> Iterator[Result]:
         return differences_by_run(self._change(row, run_of) for row in changes(app, name))

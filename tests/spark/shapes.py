@@ -27,10 +27,10 @@ from kaspr_delta import Application
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.runtime.resources import tables_kept_by
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.loader import LoadedManifest, load_text
 from kaspr_delta.storage.layout import BATCH, DEAD_LETTERS, PROGRESS, WRITTEN_AT
+from kaspr_delta.storage.plan_tables import tables_kept_by
 from tests.manifests import manifests
 from tests.properties import naive_join
 from tests.spark.channels import counted

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -122,6 +124,36 @@ def test_a_merge_rewrites_only_files_with_a_changed_row(spark: SparkSession, del
     assert done == Merged(1, copied=4, rewritten=1)
 
 
+def test_numbers_and_dates_are_compared_as_spark_compares_them(spark: SparkSession, delta: Tables) -> None:
+    columns = "key STRING, x DOUBLE, y FLOAT, day DATE, price DECIMAL(38, 4)"
+    upsert = Upsert(compare=("x", "y", "day", "price"), also=(), keep="keep")
+    day, price, nan = date(2024, 5, 1), Decimal("1.5000"), float("nan")
+    most = Decimal("9" * 34 + ".9999")
+    stored: dict[str, tuple[Any, ...]] = {
+        "same": (0.1, 0.1, day, price),
+        "nan": (nan, nan, date.min, most),
+        "zero": (0.0, 0.0, day, -most),
+        "null": (None, None, None, None),
+        "gone": (1.0, 1.0, day, price),
+    }
+    given = stored | {"zero": (-0.0, 0.0, day, -most), "null": (None, None, date.max, None)}
+    given["new"] = (nan, 1e-45, day, most)
+    rows = [(key, *row, key != "gone") for key, row in given.items()]
+    frame = spark.createDataFrame(rows, f"{columns}, keep BOOLEAN").coalesce(1)
+    for table, changed in (("typed_by_spark", frame), ("typed_by_delta_rs", collected(frame))):
+        delta.create(spark, table, Layout(columns, change_feed=True))
+        first = spark.createDataFrame([(key, *row) for key, row in stored.items()], columns).coalesce(1)
+        delta.append(spark, first, table)
+        assert delta.merge(spark, changed, table, upsert).rows == 4
+    commit = commit_of(folder_of(delta.namespace, "typed_by_delta_rs"), 2)
+    assert commit is not None
+    assert "num_target_rows_copied" in commit.metrics
+    shown = [[repr(row) for row in in_order(delta.read(spark, f"typed_{by}"))] for by in TABLES]
+    assert shown[0] == shown[1]
+    feeds = [[repr(row) for row in in_order(delta.changes(spark, f"typed_{by}", 2))] for by in TABLES]
+    assert feeds[0] == feeds[1]
+
+
 def test_minus_zero_differs_from_zero_and_nan_from_nothing(spark: SparkSession, delta: Tables) -> None:
     columns = "key STRING, x DOUBLE, s STRUCT<f: FLOAT>"
     upsert = Upsert(compare=("x", "s"), also=(), keep="keep")
@@ -141,7 +173,7 @@ def test_minus_zero_differs_from_zero_and_nan_from_nothing(spark: SparkSession, 
     [
         "SET TBLPROPERTIES (delta.enableDeletionVectors = true)",
         "SET TBLPROPERTIES (delta.columnMapping.mode = 'name')",
-        "ADD COLUMNS (more DOUBLE)",
+        "ADD COLUMNS (more STRUCT<a: INT>)",
     ],
 )
 @pytest.mark.slow

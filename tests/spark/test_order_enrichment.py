@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.runtime.report import RunReport
-from kaspr_delta.runtime.resources import tables_of
 from kaspr_delta.storage.layout import PROGRESS
+from kaspr_delta.storage.plan_tables import tables_of
 from tests.conftest import ROOT, OrderSystem
 
 ORDER: dict[str, Any] = {"order_id": "O1", "product_id": "P100", "quantity": 3}

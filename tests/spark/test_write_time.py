@@ -7,7 +7,8 @@ from datetime import datetime, timedelta, timezone
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows.value_functions import event_time, write_time, write_time_in_spark
+from kaspr_delta.engine.rows.driver_table import write_time
+from kaspr_delta.engine.rows.value_functions import event_time, write_time_in_spark
 
 
 def test_a_write_without_an_event_has_a_time_that_no_event_has(spark: SparkSession) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kaspr_delta.api.load import LoadOptions, wanted_columns
@@ -30,9 +30,7 @@ _TAKES = {
 }
 
 
-def load_delta(  # noqa: PLR0913, PLR0917  the rows, and where they go
-    spark: SparkSession, table: KeyedTable, typed: TypedPlan, source: str, rows: DataFrame, options: LoadOptions
-) -> int:
+def load_delta(table: KeyedTable, typed: TypedPlan, source: str, rows: DataFrame, options: LoadOptions) -> int:
     """Write the rows of a Delta table. Returns their number.
 
     Columns are found by name; columns that the source lacks are null. Raises UsageError, before anything is written,
@@ -57,7 +55,7 @@ def load_delta(  # noqa: PLR0913, PLR0917  the rows, and where they go
             )
     cast = found.select(*(F.col(quoted(one.name)).try_cast(str(one.type)).alias(one.name) for one in columns))
     total = _count(cast, source, typed.key)
-    table.put_rows(spark, cast)
+    table.put_rows(cast)
     return total
 
 

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from kaspr_delta.api.export import write_rows
+from kaspr_delta.api.frames import Frames, table_of
 from kaspr_delta.api.table import Pairs, as_dict
 from kaspr_delta.api.topic import ChannelHandle
-from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.typed_columns import as_text
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import StreamJoinPlan, TableTableJoinPlan
 from kaspr_delta.serde.joined_text import JoinedText, json_columns
+from kaspr_delta.serde.typed_text import text_of
+from kaspr_delta.serde.typed_values import column_text
 from kaspr_delta.storage.layout import PAIR
-from kaspr_delta.storage.spark.decoded import by_key, decoded
-from kaspr_delta.storage.tables import Tables
+from kaspr_delta.storage.lazy_session import because
+from kaspr_delta.storage.tables import Scan, Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
-class JoinHandle:
+class JoinHandle(Frames):
     """The result table of a join of two tables."""
 
     spark: SparkSession
@@ -38,11 +41,22 @@ class JoinHandle:
 
     def rows(self) -> Pairs:
         """All results, ordered by key text, as pairs of key and ``{"left":…, "right":…}`` or the selected columns."""
-        return self._pairs(self._read())
+        return self._pairs(self._scan())
 
     def rows_of(self, key: Any) -> Pairs:
         """The result for a key in the form of ``rows``; empty if there is none."""
-        return self._pairs(self._read().where(F.col("key") == self._texts.keys.key(key)))
+        text = self._texts.keys.key(key)
+        return self._pairs(self._scan().where("key = {key}", key=text))
+
+    def to_arrow(self) -> pa.Table:
+        """All results with key, left and right, or key and the selected columns; types are inferred from the rows."""
+        rows = self.rows()
+        names: tuple[str, ...] = ("left", "right")
+        if self.join.select is not None:
+            row = self.application.table_or_result(self.join.name).row_type
+            names = () if row is None else tuple(column.name for column in row.fields)
+        columns = {name: [value[name] for _, value in rows] for name in names}
+        return table_of({"key": [key for key, _ in rows], **columns})
 
     def to_dict(self) -> dict[Any, Any]:
         """All results by key. Raises UsageError if two keys are equal in Python."""
@@ -62,10 +76,15 @@ class JoinHandle:
         Returns the number of results. Keys of several types are ordered: numbers by value, then all others by JSON
         text. See ``export.write_rows``. Raises UsageError.
         """
+        from kaspr_delta.storage.spark.decoded import by_key
+
+        because(self.spark, "Spark exports results of joins")
         ordered = by_key(self._read()) if "key" in self._json_columns else self._read().orderBy("key")
         return write_rows(self._decoded(ordered), path, file_format, flat=True)
 
     def _decoded(self, rows: DataFrame) -> DataFrame:
+        from kaspr_delta.storage.spark.decoded import decoded
+
         if self.join.select is not None:
             return decoded(rows.drop(PAIR), tuple(name for name in self._json_columns if name == "key"))
         return decoded(rows, self._json_columns)
@@ -81,17 +100,41 @@ class JoinHandle:
     def _texts(self) -> JoinedText:
         return JoinedText.of(self.join, self.application)
 
-    def _pairs(self, rows: DataFrame) -> Pairs:
+    def _scan(self) -> Scan:
+        return self.delta.scan(self.spark, self.join.result)
+
+    def _pairs(self, scan: Scan) -> Pairs:
+        if not self.delta.exists(self.spark, self.join.result):  # it never ran
+            return []
         if self.join.select is not None:
-            result = KeyedTable(self.delta, self.application.table_or_result(self.join.name))
-            found = rows.select("key", result.value).orderBy("key").collect()
-            return [(result.text.key_object(row["key"]), result.text.value_object(row["value"])) for row in found]
-        texts, rows = self._texts, as_text(rows, self.application.column_types(self.join))
-        return [(texts.key(row["key"]), texts.value(row.asDict())) for row in rows.orderBy("key").collect()]
+            return self._selected(scan)
+        rows = scan.rows(["key", "left", "right"]).sort_by("key")
+        texts, keys = self._texts, rows["key"].to_pylist()
+        sides = []
+        for side, of in zip(("left", "right"), self.application.column_types(self.join), strict=True):
+            values = rows[side].to_pylist()
+            sides.append(values if of is None else column_text(of, values))
+        found = zip(keys, *sides, strict=True)
+        return [(texts.key(key), texts.value({"left": left, "right": right})) for key, left, right in found]
+
+    def _selected(self, scan: Scan) -> Pairs:
+        plan = self.application.table_or_result(self.join.name)
+        row, text = plan.row_type, text_of(plan)
+        if row is None:
+            msg = f"the result of join {self.join.name!r} has no columns"
+            raise LookupError(msg)
+        has = {column.name for column in self.delta.columns(self.spark, self.join.result)}
+        names = [column.name for column in row.fields if column.name in has]
+        rows = scan.rows(["key", *names]).sort_by("key")
+        values = column_text(row, rows.select(names).to_pylist())
+        return [
+            (text.key_object(key), text.value_object(value or ""))
+            for key, value in zip(rows["key"].to_pylist(), values, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
-class StreamJoinHandle:
+class StreamJoinHandle(Frames):
     """A join with a stream: its result is the stream of records that it emits."""
 
     join: StreamJoinPlan
@@ -113,3 +156,7 @@ class StreamJoinHandle:
         raise UsageError(f"{msg} `kaspr-delta consume {channel}`, or make a table with `from: {{join: {name}}}`")
 
     rows = rows_of = to_dict = export = get
+
+    def to_arrow(self) -> pa.Table:
+        """The results as ``ChannelHandle.to_arrow`` returns them."""
+        return self.channel.to_arrow()

@@ -15,6 +15,9 @@ from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.serializers import decode, encode_key, encode_value
 
+ANY_KEY: Any = object()
+"""Stands for the key of a selection that has none: also None is a key."""
+
 FIELDS = ("key", "value", "timestamp", "headers", "partition")
 """The fields of a record; only the value is required."""
 

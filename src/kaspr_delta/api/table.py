@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from kaspr_delta.api.delta_load import load_delta
 from kaspr_delta.api.export import write_pairs, write_rows
+from kaspr_delta.api.frames import Frames, table_of
 from kaspr_delta.api.given import keys_given, rows_given
 from kaspr_delta.api.load import Content, LoadOptions, kinds_listed, load_format, read_content, rows_in
-from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.engine.rows.value_functions import write_time
+from kaspr_delta.engine.rows.driver_table import DriverTable, write_time
+from kaspr_delta.engine.rows.row_texts import Row, arrow_rows_of
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.files.arrow_rows import arrow_rows
 from kaspr_delta.serde.files.untyped import number_first, other_kind
@@ -26,7 +23,14 @@ from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.layout import WRITTEN_AT
-from kaspr_delta.storage.spark.decoded import decoded
+from kaspr_delta.storage.lazy_session import because
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from kaspr_delta.engine.rows.keyed_table import KeyedTable
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 Pairs = list[tuple[Any, Any]]
 
@@ -40,11 +44,10 @@ class Windowed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TableHandle:
+class TableHandle(Frames):
     """A KasprTable. ``made_from`` names the resource that it is made from: then it is read-only."""
 
-    spark: SparkSession
-    table: KeyedTable
+    table: DriverTable
     made_from: str | None = None
 
     def put(self, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any] | Mapping[str, Any]]) -> None:
@@ -81,9 +84,12 @@ class TableHandle:
             content = read_content(self.table.plan, source, rows_in(source, known), options, json=known == "json")
             return self.put_content(content)
         path = str(Path(source).absolute()) if Path(source).is_dir() else source
-        rows = self.table.delta.read_elsewhere(self.spark, path)
+        spark = because(self.table.spark, f"Spark reads the Delta table {source}")
+        rows = self.table.delta.read_elsewhere(spark, path)
         if self.table.plan.typed is not None:
-            return load_delta(self.spark, self.table, self.table.plan.typed, source, rows, options)
+            from kaspr_delta.api.delta_load import load_delta
+
+            return load_delta(self._keyed, self.table.plan.typed, source, rows, options)
         content = read_content(self.table.plan, source, arrow_rows(collected(rows), source), options, json=False)
         return self.put_content(content)
 
@@ -95,7 +101,7 @@ class TableHandle:
         """
         self._refuse_write()
         if content.columns is not None:
-            self.table.put_rows(self.spark, content.columns)
+            self.table.put_columns(content.columns)
             return content.count
         if content.infers and self.table.plan.serializers.key == "json":
             self._check_kinds(content)
@@ -106,9 +112,9 @@ class TableHandle:
         """Raise UsageError if the table has the text of a number as a key, or the number of a text."""
         texts = self.table.text
         others = {texts.key(other): key for key in content.texts if (other := other_kind(key)) is not None}
-        there = self.table.live_rows(self.spark, keys=list(others)).collect()["key"].to_pylist() if others else []
+        there = [row.key for row in self.table.rows(list(others))]
         if there:
-            kinds = self.table.key_kinds(self.spark)
+            kinds = self.table.key_kinds()
             column, name = ", ".join(content.key), self.table.plan.name
             option = "--text" if there[0].startswith('"') else "--number"
             raise UsageError(
@@ -125,17 +131,11 @@ class TableHandle:
         """
         typed = self.table.plan.typed
         if typed is not None:
+            because(self.table.spark, "Spark exports tables with columns of their own")
             return write_rows(self.df.orderBy(*map(quoted, typed.key)), path, file_format, flat=False)
-        rows = self.table.with_text_values(self.table.live_rows(self.spark)).collect()
-        order = sorted(range(rows.num_rows), key=[(number_first(k), k) for k in rows["key"].to_pylist()].__getitem__)
-        rows = rows.take(pa.array(order, pa.int64()))
-        pairs = [
-            _readable(self.table.text, row["key"], row["value"]) for row in rows.select(["key", "value"]).to_pylist()
-        ]
-        rows = rows.filter(pa.array([pair is not None for pair in pairs], pa.bool_()))
-        windows = ("window_start", "window_end") if self.table.plan.window else ()
-        further = {name: rows[name].combine_chunks() for name in (*windows, "timestamp")}
-        return write_pairs([pair for pair in pairs if pair is not None], further, path, file_format)
+        ordered = sorted(self.table.rows(), key=lambda row: (number_first(row.key), row.key))
+        found = [(row, pair) for row in ordered if (pair := _readable(self.table.text, row)) is not None]
+        return write_pairs([pair for _, pair in found], self._moments([row for row, _ in found]), path, file_format)
 
     def delete(self, keys: Any) -> None:
         """Delete one key, or several (a list, a set …), in one commit. A missing key is no error.
@@ -154,12 +154,27 @@ class TableHandle:
 
         Rows that SQL wrote with a key or value that the table's serializers cannot read are left out. SQL shows them.
         """
-        return self._pairs(self.table.live_rows(self.spark))
+        return self._pairs(self.table.rows())
 
     def rows_of(self, key: Any) -> Pairs:
         """The rows of one key in the form of ``rows``: one or none, in a table with windows all, ordered by time."""
-        rows = self.table.live_rows(self.spark, keys=[self.table.text.key(key)])
-        return self._pairs(rows)
+        return self._pairs(self.table.rows([self.table.text.key(key)]))
+
+    def to_arrow(self) -> pa.Table:
+        """The table with key, value and timestamp, types inferred from the rows; with windows also their bounds.
+
+        A typed table has its own columns and ``_timestamp``.
+        """
+        typed, rows = self.table.plan.typed, [row for row in self.table.rows() if row.value is not None]
+        times = pa.array([row.at for row in rows], pa.timestamp("us", "UTC"))
+        if typed is not None:
+            values = [self.table.text.value_object(row.value or "") for row in rows]
+            return arrow_rows_of(typed.columns, values).append_column(WRITTEN_AT, times)
+        found = [(row, pair) for row in rows if (pair := _readable(self.table.text, row)) is not None]
+        columns = table_of({"key": [pair[0] for _, pair in found], "value": [pair[1] for _, pair in found]})
+        for name, moments in self._moments([row for row, _ in found]).items():
+            columns = columns.append_column(name, moments)
+        return columns
 
     def to_dict(self) -> dict[Any, Any]:
         """All rows by key; list keys as tuples. Raises UsageError if two keys are equal in Python."""
@@ -171,12 +186,21 @@ class TableHandle:
 
         A table with windows also has window_start and window_end. A typed table has its own columns and ``_timestamp``.
         """
+        from pyspark.sql import functions as F
+
+        from kaspr_delta.storage.spark.decoded import decoded
+
+        rows = self._keyed.live_rows(self.table.spark).df
         if self.table.plan.typed is not None:
-            rows = self.table.live_rows(self.spark).df
             return rows.select("value.*", F.col("timestamp").alias(WRITTEN_AT))
-        rows = self.table.with_text_values(self.table.live_rows(self.spark)).df
         windows = ("window_start", "window_end") if self.table.plan.window else ()
         return decoded(rows.select("key", *windows, "value", "timestamp"), self.table.plan.serializers.json_columns)
+
+    @property
+    def _keyed(self) -> KeyedTable:
+        from kaspr_delta.engine.rows.keyed_table import KeyedTable
+
+        return KeyedTable(self.table.delta, self.table.plan)
 
     def _refuse_write(self) -> None:
         """Raise UsageError for a table that is made from another resource, is written by others, or has windows."""
@@ -184,24 +208,30 @@ class TableHandle:
         if self.table.plan.refusal is not None:
             raise UsageError(self.table.plan.refusal)
 
-    def _pairs(self, rows: Rows) -> Pairs:
-        order = [(name, "ascending") for name in self.table.row_key_columns]
-        found = self.table.with_text_values(rows).collect().sort_by(order).to_pylist()
-        return [pair for row in found if (pair := self._pair(row)) is not None]
+    def _moments(self, rows: Sequence[Row]) -> dict[str, pa.Array]:
+        """The columns of times beside the keys and values of rows."""
+        moments: dict[str, list[Any]] = {"timestamp": [row.at for row in rows]}
+        if (window := self.table.plan.window) is not None:
+            starts = [row.start * 1_000 for row in rows]
+            moments = {"window_start": starts, "window_end": [one + window.size * 1_000 for one in starts]} | moments
+        return {name: pa.array(values, pa.timestamp("us", "UTC")) for name, values in moments.items()}
 
-    def _pair(self, row: Mapping[str, Any]) -> tuple[Any, Any] | None:
-        pair = _readable(self.table.text, row["key"], row["value"])
-        if pair is None or self.table.plan.window is None:
+    def _pairs(self, rows: Iterable[Row]) -> Pairs:
+        return [pair for row in rows if (pair := self._pair(row)) is not None]
+
+    def _pair(self, row: Row) -> tuple[Any, Any] | None:
+        pair, window = _readable(self.table.text, row), self.table.plan.window
+        if pair is None or window is None:
             return pair
-        start, end = (row[name].astimezone(timezone.utc) for name in ("window_start", "window_end"))
-        return Windowed(pair[0], start, end), pair[1]
+        start = _EPOCH + timedelta(milliseconds=row.start)
+        return Windowed(pair[0], start, start + timedelta(milliseconds=window.size)), pair[1]
 
     def _write(self, values: Mapping[str, str | None]) -> None:
         self._refuse_write()
         if not values:
             return
         now = write_time()
-        self.table.put(self.spark, [(key, value, now) for key, value in values.items()])
+        self.table.put((key, value, now) for key, value in values.items())
 
 
 def refuse_made(table: str, made_from: str | None) -> None:
@@ -210,12 +240,12 @@ def refuse_made(table: str, made_from: str | None) -> None:
         raise UsageError(f"table {table!r} is made from {made_from}: write to its sources instead")
 
 
-def _readable(texts: TableText, key: str, value: str) -> tuple[Any, Any] | None:
+def _readable(texts: TableText, row: Row) -> tuple[Any, Any] | None:
     """A row as objects; None if the table's serializers cannot read its key or value."""
-    if not texts.is_key(key):
+    if row.value is None or not texts.is_key(row.key):
         return None
     try:
-        return texts.key_object(key), texts.value_object(value)
+        return texts.key_object(row.key), texts.value_object(row.value)
     except SerializationError:
         return None
 

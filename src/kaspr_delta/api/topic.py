@@ -4,42 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
+from kaspr_delta.api.frames import Frames, table_of
 from kaspr_delta.api.given import records_given
-from kaspr_delta.api.records import milliseconds, to_effect, to_record
+from kaspr_delta.api.records import ANY_KEY, milliseconds, to_effect, to_record
 from kaspr_delta.api.table import refuse_made
+from kaspr_delta.api.wanted import Wanted, end_of_records
 from kaspr_delta.engine.agent.step import table_write
-from kaspr_delta.engine.binding.bound_topics import Endpoint, endpoint_of
-from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.sequence import offset
-from kaspr_delta.engine.rows.typed_columns import as_text
+from kaspr_delta.engine.rows.driver_table import DriverTable
 from kaspr_delta.engine.streams.effect import RECORD, SCHEMA, to_arrow
 from kaspr_delta.engine.streams.event import moment_of
 from kaspr_delta.engine.streams.output import Topics
-from kaspr_delta.engine.streams.source import changelog_records, emitted, topic_records
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.bindings import KafkaPlan
 from kaspr_delta.plan.definition.joins import JoinPlan
 from kaspr_delta.plan.definition.resources import Serializers, TopicPlan
 from kaspr_delta.serde.joined_text import JoinedText, json_columns
+from kaspr_delta.serde.serializers import encode_key
+from kaspr_delta.serde.typed_values import column_text
 from kaspr_delta.storage.arrow_types import frame_of
-from kaspr_delta.storage.spark.decoded import decoded
+from kaspr_delta.storage.layout import RECORDS, RETRY_FOR, Layout
+from kaspr_delta.storage.lazy_session import because
 from kaspr_delta.storage.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kaspr_delta.engine.binding.bound_topics import Endpoint
 
 
 @dataclass(frozen=True, slots=True)
-class TopicHandle:
-    """A topic. Records are dictionaries with key, value, timestamp (milliseconds), headers and partition."""
+class TopicHandle(Frames):
+    """A topic. Records are dictionaries with key, value, timestamp (milliseconds), headers and partition.
+
+    ``layout`` is that of its table, which the first record creates.
+    """
 
     spark: SparkSession
     delta: Tables
     plan: TopicPlan
+    layout: Layout
 
     def produce(self, records: Iterable[Mapping[str, Any]]) -> int:
         """Append records in one commit, in their order. Returns the number of records.
@@ -48,7 +58,7 @@ class TopicHandle:
         written to Kafka, and appear on the topic once they are read. Raises UsageError, also for a topic that is read
         from files, and SerializationError, before anything is written.
         """
-        elsewhere = self._fed_from()
+        is_elsewhere = self._is_fed_from_kafka()
         topics = Topics({self.plan.name: self.plan.partitions}, self.plan.partitions)
         effects = to_arrow(
             to_effect(record, self.plan.name, self.plan.serializers, topics) for record in records_given(records)
@@ -56,15 +66,40 @@ class TopicHandle:
         count = int(effects.num_rows)
         if count:
             rows = pa.Table.from_batches([effects], SCHEMA)
-            if elsewhere is None:
-                self.delta.append(self.spark, rows.select(RECORD), self.plan.delta_name)
+            if is_elsewhere:
+                because(self.spark, f"Spark writes to {self.plan.bound.endpoint.text}")
+                self._endpoint().write(frame_of(self.spark, rows), "")
             else:
-                elsewhere.write(frame_of(self.spark, rows), "")
+                self.delta.ensure(self.spark, self.plan.delta_name, self.layout)
+                self.delta.append(self.spark, rows.select(RECORD), self.plan.delta_name)
         return count
 
-    def records(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The records in order, from the start, at most ``limit``."""
-        return [to_record(row, self.plan.serializers) for row in _in_order(self.stored, limit)]
+    def records(
+        self,
+        limit: int | None = None,
+        *,
+        tail: int | None = None,
+        key: Any = ANY_KEY,
+        since: datetime | None = None,
+        after: int = -1,
+    ) -> list[dict[str, Any]]:
+        """The records in order, from the start, at most ``limit``; or the last ones, as many as ``tail``.
+
+        Only those of a ``key``, ``since`` a time, or with an offset greater than ``after``.
+        """
+        bytes_ = None if key is ANY_KEY else encode_key(self.plan.serializers.key, key)
+        wanted = Wanted(limit, tail, bytes_, since, after)
+        rows = wanted.read(self.spark, self.delta, self.plan.delta_name, _for_all, lambda: self.stored)
+        return [to_record(row, self.plan.serializers) for row in rows]
+
+    def to_arrow(self) -> pa.Table:
+        """The records as a table with the columns of ``records``; types are inferred from them."""
+        return records_as_table(self.records())
+
+    @property
+    def end(self) -> int:
+        """The greatest offset that is taken by now, for ``after``."""
+        return end_of_records(self.spark, self.delta, self.plan.delta_name)
 
     @property
     def df(self) -> DataFrame:
@@ -74,24 +109,30 @@ class TopicHandle:
     @property
     def stored(self) -> DataFrame:
         """The records as they are stored: key and value as bytes, with offset."""
+        from kaspr_delta.engine.streams.source import topic_records
+
         return topic_records(_appended(self.spark, self.delta, self.plan.delta_name), self.plan.name).drop("arrived")
 
-    def _fed_from(self) -> Endpoint | None:
-        """The endpoint to which records have to be written to reach the topic; None for the topic itself."""
+    def _is_fed_from_kafka(self) -> bool:
+        """Whether records have to be written to Kafka to reach the topic. Raises UsageError if they come from files."""
         binding = self.plan.binding
         if binding is None or binding.direction == "output":
-            return None
+            return False
         if not isinstance(binding.endpoint, KafkaPlan):
             raise UsageError(f"the records of topic {self.plan.name!r} come {binding.text}: put a file there")
+        return True
+
+    def _endpoint(self) -> Endpoint:
+        from kaspr_delta.engine.binding.bound_topics import endpoint_of
+
         return endpoint_of(self.delta, self.plan)
 
 
 @dataclass(frozen=True, slots=True)
-class ChangelogHandle:
+class ChangelogHandle(Frames):
     """The changelog of a table as a topic. Records that are produced to it are written to the table."""
 
-    spark: SparkSession
-    table: KeyedTable
+    table: DriverTable
     made_from: str | None = None
 
     def produce(self, records: Iterable[Mapping[str, Any]]) -> int:
@@ -109,13 +150,33 @@ class ChangelogHandle:
             for one in effects
             for key, value in [table_write(one, plan)]
         }
-        if rows:
-            self.table.put(self.spark, list(rows.values()))
+        self.table.put(rows.values())
         return len(effects)
 
-    def records(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The changes of the table's rows, commit by commit, from the start, at most ``limit``."""
-        return [to_record(row, self.table.plan.serializers) for row in _in_order(self.stored, limit)]
+    def records(
+        self,
+        limit: int | None = None,
+        *,
+        tail: int | None = None,
+        key: Any = ANY_KEY,
+        since: datetime | None = None,
+        after: int = -1,
+    ) -> list[dict[str, Any]]:
+        """The changes of the table's rows, commit by commit, as ``TopicHandle.records`` selects them."""
+        because(self.table.spark, "the changes of a table as records are read by Spark")
+        serializers = self.table.plan.serializers
+        bytes_ = None if key is ANY_KEY else encode_key(serializers.key, key)
+        wanted = Wanted(limit, tail, bytes_, since, after)
+        return [to_record(row, serializers) for row in wanted.in_spark(self.stored)]
+
+    def to_arrow(self) -> pa.Table:
+        """The records as a table with the columns of ``records``; types are inferred from them."""
+        return records_as_table(self.records())
+
+    @property
+    def end(self) -> int:
+        """The greatest offset that is taken by now, for ``after``."""
+        return end_of_records(self.table.spark, self.table.delta, self.table.plan.delta_name)
 
     @property
     def df(self) -> DataFrame:
@@ -125,12 +186,15 @@ class ChangelogHandle:
     @property
     def stored(self) -> DataFrame:
         """The table's changes as records of a topic: key and value as bytes, with offset."""
-        feed = self.table.delta.changes(self.spark, self.table.plan.delta_name)
-        return changelog_records(feed, self.table)
+        from kaspr_delta.engine.rows.keyed_table import KeyedTable
+        from kaspr_delta.engine.streams.source import changelog_records
+
+        feed = self.table.delta.changes(self.table.spark, self.table.plan.delta_name)
+        return changelog_records(feed, KeyedTable(self.table.delta, self.table.plan))
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelHandle:
+class ChannelHandle(Frames):
     """The channel of a join: the records that it emitted, in order, including tombstones (value None)."""
 
     spark: SparkSession
@@ -138,12 +202,21 @@ class ChannelHandle:
     join: JoinPlan
     application: Plan
 
-    def records(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """Emissions in order, from the start, at most ``limit``: key and value ``{"left":…, "right":…}``.
+    def records(
+        self,
+        limit: int | None = None,
+        *,
+        tail: int | None = None,
+        key: Any = ANY_KEY,
+        since: datetime | None = None,
+        after: int = -1,
+    ) -> list[dict[str, Any]]:
+        """Emissions in order as ``TopicHandle.records`` selects them: key and value ``{"left":…, "right":…}``.
 
         The key is None in a join of streams, if a record without a key found no match.
         """
         texts = JoinedText.of(self.join, self.application)
+        wanted = Wanted(limit, tail, None if key is ANY_KEY else texts.keys.key(key), since, after)
         return [
             {
                 "key": texts.key(row["key"]),
@@ -151,8 +224,17 @@ class ChannelHandle:
                 "timestamp": milliseconds(row["timestamp"]),
                 "offset": row["offset"],
             }
-            for row in _in_order(self.stored, limit)
+            for row in wanted.read(self.spark, self.delta, self.join.log, self._as_text, lambda: self.stored)
         ]
+
+    def to_arrow(self) -> pa.Table:
+        """The records as a table with the columns of ``records``; types are inferred from them."""
+        return records_as_table(self.records())
+
+    @property
+    def end(self) -> int:
+        """The greatest offset that is taken by now, for ``after``."""
+        return end_of_records(self.spark, self.delta, self.join.log)
 
     @property
     def df(self) -> DataFrame:
@@ -160,17 +242,53 @@ class ChannelHandle:
 
         Types are those of typed tables, or inferred from the emissions. In a tombstone left and right are null.
         """
+        from kaspr_delta.storage.spark.decoded import decoded
+
         return decoded(self._emitted, json_columns(self.join, self.application))
 
     @property
     def stored(self) -> DataFrame:
         """Emissions as JSON text: key, left, right (all NULL but the key in a tombstone), timestamp, offset."""
+        from kaspr_delta.engine.rows.typed_columns import as_text
+
         return as_text(self._emitted, self.application.column_types(self.join))
 
     @property
     def _emitted(self) -> DataFrame:
+        from kaspr_delta.engine.rows.sequence import offset
+        from kaspr_delta.engine.streams.source import emitted
+
         records = emitted(_appended(self.spark, self.delta, self.join.log))
         return records.select("key", "kind", "left", "right", "timestamp", offset())
+
+    def _as_text(self, rows: pa.Table) -> pa.Table:
+        """The emissions among rows of the channel's table, with both sides as text."""
+        rows = rows.filter(pc.is_in(rows["kind"], pa.array(RECORDS)))
+        rows = rows.select(["key", "kind", "left", "right", "timestamp", "seq", "_commit_version"])
+        for side, of in zip(("left", "right"), self.application.column_types(self.join), strict=True):
+            if of is not None:
+                place = rows.schema.get_field_index(side)
+                rows = rows.set_column(place, side, pa.array(column_text(of, rows[side].to_pylist()), pa.string()))
+        return rows
+
+
+def records_as_table(records: list[dict[str, Any]]) -> pa.Table:
+    """Records as an Arrow table; timestamps are times in milliseconds, headers a list of names and texts."""
+    names = dict.fromkeys(name for record in records for name in record)
+    columns: dict[str, list[Any]] = {name: [record.get(name) for record in records] for name in names}
+    if "headers" in columns:
+        columns["headers"] = [[{"key": k, "value": v} for k, v in one.items()] for one in columns["headers"]]
+    found = table_of(columns)
+    if "timestamp" not in columns:
+        return found
+    times = pa.array(columns["timestamp"], pa.timestamp("ms", "UTC"))
+    return found.set_column(found.schema.get_field_index("timestamp"), "timestamp", times)
+
+
+def _for_all(rows: pa.Table) -> pa.Table:
+    """The records that are for all readers: those that a retry sent to one of them are left out."""
+    headers = rows["headers"].to_pylist()
+    return rows.filter(pa.array([not any(h["key"] == RETRY_FOR for h in one or ()) for one in headers], pa.bool_()))
 
 
 def _appended(spark: SparkSession, delta: Tables, table: str) -> DataFrame:
@@ -181,12 +299,10 @@ def _appended(spark: SparkSession, delta: Tables, table: str) -> DataFrame:
 
 def _decoded(records: DataFrame, serializers: Serializers) -> DataFrame:
     """Records with the JSON of their keys and values as typed columns."""
+    from pyspark.sql import functions as F
+
+    from kaspr_delta.storage.spark.decoded import decoded
+
     columns = serializers.json_columns
     texts = {column: F.col(column).cast("string") for column in columns}
     return decoded(records.withColumns(texts) if texts else records, columns)
-
-
-def _in_order(records: DataFrame, limit: int | None) -> list[dict[str, Any]]:
-    """The rows ordered by offset, at most ``limit``."""
-    rows = records.orderBy("offset")
-    return [row.asDict() for row in (rows if limit is None else rows.limit(limit)).collect()]

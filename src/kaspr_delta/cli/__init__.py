@@ -1,59 +1,93 @@
 """The command ``kaspr-delta``: one function per command, errors as one clear message, exit codes 0, 1 and 2.
 
 A ``run`` until quiet that is interrupted ends with 128 and the signal. ``deploy`` and ``purge`` end with the exit code
-of the Databricks CLI if that fails.
+of the Databricks CLI if that fails. A call imports the module of its command alone: all of them take longer than most
+commands run.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import typer
 
 from kaspr_delta.cli.command import Command
-from kaspr_delta.cli.dead_letters import dead_letters
-from kaspr_delta.cli.demo import demo
-from kaspr_delta.cli.deploy import deploy, purge
-from kaspr_delta.cli.deployed import logs
-from kaspr_delta.cli.doctor import doctor
-from kaspr_delta.cli.init import init
-from kaspr_delta.cli.operation import expanded
-from kaspr_delta.cli.options import on_target, with_target
-from kaspr_delta.cli.plan import plan
+from kaspr_delta.cli.options import OPTIONS, before_command, with_target
 from kaspr_delta.cli.progress import note
-from kaspr_delta.cli.records import consume, produce
-from kaspr_delta.cli.resources import apply, delete, describe, get
-from kaspr_delta.cli.run import rebuild, run
-from kaspr_delta.cli.serve import serve
-from kaspr_delta.cli.status import status
-from kaspr_delta.cli.table import export, table
-from kaspr_delta.cli.validate import print_findings, schema, validate
 from kaspr_delta.errors import KasprError, ManifestError, UsageError
 
-application = typer.Typer(
-    name="kaspr-delta",
-    callback=on_target,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-)
-COMMANDS = (
-    *(demo, init, validate, plan, run),
-    *(apply, get, describe, delete),
-    *(produce, consume, table, export, status, dead_letters, rebuild),
-    *(serve, deploy, logs, purge, schema, doctor),
-)
-_WITHOUT_WAREHOUSE = (init, deploy, logs, purge)
-for command in COMMANDS:
-    shown = command if command in _WITHOUT_WAREHOUSE else with_target(command)
-    application.command(command.__name__.replace("_", "-"), cls=Command)(shown)
+# The commands in the order in which they are listed, each with its module.
+_MODULES = {
+    **{name: name for name in ("demo", "init", "validate", "plan", "run")},
+    **dict.fromkeys(("apply", "get", "describe", "delete"), "resources"),
+    **dict.fromkeys(("produce", "consume"), "records"),
+    **dict.fromkeys(("table", "export"), "table"),
+    "sql": "sql",
+    "status": "status",
+    "dead-letters": "dead_letters",
+    "rebuild": "run",
+    "serve": "serve",
+    "deploy": "deploy",
+    "logs": "deployed",
+    "purge": "deploy",
+    "schema": "validate",
+    "doctor": "doctor",
+}
+_WITHOUT_WAREHOUSE = {"init", "deploy", "logs", "purge"}
+
+
+@functools.cache
+def commands(*names: str) -> typer.Typer:
+    """The command line with these commands."""
+    made = typer.Typer(
+        name="kaspr-delta",
+        callback=before_command,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+    )
+    for name in names:
+        module = importlib.import_module(f"kaspr_delta.cli.{_MODULES[name]}")
+        function = getattr(module, name.replace("-", "_"))
+        made.command(name, cls=Command)(function if name in _WITHOUT_WAREHOUSE else with_target(function))
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    """``application`` is the command line with all commands."""
+    if name == "application":
+        return commands(*_MODULES)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def called(arguments: Sequence[str]) -> typer.Typer:
+    """The command line with the command that these arguments call, or with all if they call none."""
+    name = command_in(arguments)
+    return commands(name) if name in _MODULES else commands(*_MODULES)
+
+
+def command_in(arguments: Sequence[str]) -> str:
+    """The name of a command among the arguments: the first one that is no option, nor the value of one; else empty."""
+    rest = iter(arguments)
+    for one in rest:
+        if one in OPTIONS:
+            next(rest, None)
+        elif not one.startswith("-"):
+            return one
+    return ""
 
 
 def main() -> None:
     """Run the command line. A failure is one sentence; the exit code is 2 for a wrong call, else 1."""
     try:
-        application()
+        called(sys.argv[1:])()
     except ManifestError as error:
+        from kaspr_delta.cli.validate import print_findings
+
         print_findings(error.findings, to_stderr=True)
         sys.exit(1)
     except KasprError as error:
@@ -67,8 +101,11 @@ def task() -> None:
     Errors are raised, so that Databricks shows them. SystemExit(0) is not: Databricks counts a task that raises it as
     failed.
     """
+    from kaspr_delta.cli.operation import expanded
+
     try:
-        application(expanded(sys.argv[1:]))
+        arguments = expanded(sys.argv[1:])
+        called(arguments)(arguments)
     except SystemExit as end:
         if end.code:
             raise

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from kaspr_delta.cli.interruption import off_main_thread
-from kaspr_delta.cli.progress import results, show_report, table_of, working
-from kaspr_delta.cli.target import Target
+from kaspr_delta.cli.progress import results, show_report, table_of
+from kaspr_delta.cli.target import Target, starting_spark
 from kaspr_delta.errors import SetupError, UsageError
 
 if TYPE_CHECKING:
@@ -48,8 +47,10 @@ def demo(target: Target) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     out = results()
     bundle = bundle_folder("order-system")
-    with working("Starting Spark (the first time it downloads Delta's jars, about 90 MB)"):
-        application = off_main_thread(lambda: Application.open(bundle, warehouse=folder, app=target.app))
+    because = "the first time it downloads Delta's jars, about 90 MB"
+    application = Application.open(
+        bundle, warehouse=folder, app=target.app, starting=lambda start, _: starting_spark(start, because)
+    )
     _first_wave(application, bundle, out)
     _second_wave(application, out)
     out.print(

@@ -12,6 +12,7 @@ import typer
 from kaspr_delta.cli.completion import complete_application
 from kaspr_delta.cli.target import Target
 from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
+from kaspr_delta.version import VERSION
 
 _WHERE = (
     "Where the tables live: a folder, or unity://CATALOG.SCHEMA/VOLUME on Databricks."
@@ -48,10 +49,33 @@ SetOption = Annotated[
 ]
 
 
+OPTIONS = ("--warehouse", "--app", "--values", "--set")
+"""The options of ``on_target``, each of which has a value."""
+
+
 def on_target(
     warehouse: WarehouseOption = None, app: AppOption = None, values: ValuesOption = None, settings: SetOption = None
 ) -> None:
+    """The options that name a target."""
+
+
+def _version_asked(asked: bool) -> None:  # noqa: FBT001  called by typer
+    if asked:
+        typer.echo(f"kaspr-delta {VERSION}")
+        raise typer.Exit
+
+
+def before_command(
+    warehouse: WarehouseOption = None,
+    app: AppOption = None,
+    values: ValuesOption = None,
+    settings: SetOption = None,
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", help="Show the version.", callback=_version_asked, is_eager=True)
+    ] = False,
+) -> None:
     """Tables, agents and joins that stay up to date by themselves, on Spark and Delta Lake."""
+    on_target(warehouse, app, values, settings)
 
 
 def with_target(command: Callable[..., None]) -> Callable[..., None]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -79,6 +80,18 @@ def working(what: str) -> Iterator[None]:
     else:
         yield
     note(f"{what}: {time.monotonic() - started:.1f} s")
+
+
+@contextlib.contextmanager
+def announced(what: str, after: float = 2.0) -> Iterator[None]:
+    """Say what is under way if it takes longer than some seconds."""
+    timer = threading.Timer(after, copy_context().run, [note, f"{what} …"])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def table_of(texts: Sequence[str], numbers: Sequence[str] = ()) -> Table:

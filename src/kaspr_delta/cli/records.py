@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kaspr_delta.cli.completion import complete_readable, complete_topic
 from kaspr_delta.cli.progress import note
+from kaspr_delta.cli.table import key_of
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError, UsageError
 from kaspr_delta.serde.json_lines import json_line, objects_of
+
+if TYPE_CHECKING:
+    from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
+    from kaspr_delta.application import Application
+
+# Seconds between two looks at a topic that is followed.
+_PAUSE = 0.5
 
 
 def produce(
@@ -45,6 +55,14 @@ def consume(
         ),
     ],
     most: Annotated[int | None, typer.Option("--max", min=0, help="At most so many records.")] = None,
+    tail: Annotated[int | None, typer.Option("--tail", min=0, help="The last so many records.")] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Only the records of a key, as for `table NAME get`.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="Only records since a time, such as 2024-05-01T12:00Z.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with the records that come, until Ctrl-C.")] = False,
 ) -> None:
     """Print the records of a topic or channel as JSON lines, in order, from the start.
 
@@ -53,20 +71,52 @@ def consume(
     For example:
 
         kaspr-delta consume enriched-orders --max 3
-        kaspr-delta consume orders-products-joined
+        kaspr-delta consume orders-products-joined --key O1 --tail 1
+        kaspr-delta consume enriched-orders --tail 0 --follow
     """
-    application = target.open()
+    from kaspr_delta.api.records import ANY_KEY
+
+    wanted = {
+        "key": ANY_KEY if key is None else key_of(key, raw=False),
+        "since": None if since is None else time_of(since),
+    }
+    handle = _readable(target.open(), name)
+    end, left = handle.end if follow else -1, most
+    records = handle.records(most, tail=tail, **wanted)
+    while True:
+        for record in records:
+            typer.echo(json_line(record))
+            end = max(end, record["offset"])
+        left = None if left is None else left - len(records)
+        if not follow or left == 0:
+            return
+        time.sleep(_PAUSE)
+        records = handle.records(left, after=end, **wanted)
+
+
+def _readable(application: Application, name: str) -> TopicHandle | ChangelogHandle | ChannelHandle:
+    """The topic or channel of a name. Raises NotFoundError."""
     channels = [join.channel for join in application.plan.joins]
     if name in channels and application.plan.topic(name) is None:
-        records = application.channel(name).records(most)
-    else:
-        try:
-            records = application.topic(name).records(most)
-        except NotFoundError:
-            topics = [topic.name for topic in application.plan.topics]
-            raise NotFoundError.among("topic or channel", name, [*topics, *channels]) from None
-    for record in records:
-        typer.echo(json_line(record))
+        return application.channel(name)
+    try:
+        return application.topic(name)
+    except NotFoundError:
+        topics = [topic.name for topic in application.plan.topics]
+        raise NotFoundError.among("topic or channel", name, [*topics, *channels]) from None
+
+
+def time_of(text: str) -> datetime:
+    """A time as somebody writes it, by default in UTC. Raises UsageError.
+
+    >>> time_of("2024-05-01").isoformat()
+    '2024-05-01T00:00:00+00:00'
+    """
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))  # Python reads Z only since 3.11
+    except ValueError:
+        raise UsageError(f"{text!r} is no time: write it as 2024-05-01T12:00:00Z") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
 
 
 def read_lines(file: str) -> Iterator[dict[str, Any]]:

@@ -122,6 +122,7 @@ def run(
     if progress == "json":
         log_as_json()
     application = target.open(path, origin)
+    application.check(only or [])
     grant_missing(application.spark, application.delta.namespace, grants)
     grant_missing(application.spark, application.delta.namespace, on_internal, internal=True)
     _show_versions(application)

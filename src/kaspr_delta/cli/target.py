@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from kaspr_delta.cli.interruption import off_main_thread
-from kaspr_delta.cli.progress import working
+from kaspr_delta.cli.progress import announced
 from kaspr_delta.errors import ManifestError, UsageError
 from kaspr_delta.settings import warehouse_location
 from kaspr_delta.spec.diagnostics import has_errors
@@ -20,6 +20,8 @@ from kaspr_delta.spec.values_file import read_values
 from kaspr_delta.storage.namespace import Warehouse
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from kaspr_delta.application import Application
 
 
@@ -80,9 +82,17 @@ class Target:
         """The application, with the manifests of an optional path. Raises what ``Application.open`` raises."""
         from kaspr_delta.application import Application
 
-        with working("Starting Spark"):
-            return off_main_thread(
-                lambda: Application.open(
-                    path, warehouse=self.location.text, app=self.app, origin=origin, values=self.given
-                )
-            )
+        return Application.open(
+            path,
+            warehouse=self.location.text,
+            app=self.app,
+            origin=origin,
+            starting=starting_spark,
+            values=self.given,
+        )
+
+
+def starting_spark(start: Callable[[], SparkSession], reason: str) -> SparkSession:
+    """Start Spark. After two seconds a line on standard error says so, and why."""
+    with announced(f"Spark starts: {reason}" if reason else "Spark starts"):
+        return off_main_thread(start)

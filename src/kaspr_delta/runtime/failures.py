@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kaspr_delta.disk_errors import disk_problem, is_of_whole_disk
-from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.errors import KasprError, RebuildNeededError, ResourceFailedError, SetupError, may_pass
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.run_events import Failed, Listener, ignore_event
 from kaspr_delta.storage.gone import what_is_gone
 from kaspr_delta.storage.tables import Tables
+
+if TYPE_CHECKING:
+    from kaspr_delta.engine.batch.stream_run import ResourceRun
 
 # The beginning of Spark's message if another thread failed.
 _AWAITED = "Exception thrown in awaitResult"

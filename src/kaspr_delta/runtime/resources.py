@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.engine.agent.agent import Agent
 from kaspr_delta.engine.agent.pipeline import Task
@@ -20,7 +20,6 @@ from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.engine.binding.bound_topics import Export, Ingest
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
 from kaspr_delta.engine.joins.same_key_join import SameKeyJoin
-from kaspr_delta.engine.joins.select import SELECTED
 from kaspr_delta.engine.joins.stream_stream.stream_stream_join import StreamStreamJoin
 from kaspr_delta.engine.joins.stream_table.right_foreign_key_join import RightForeignKeyJoin
 from kaspr_delta.engine.joins.stream_table.stream_table_join import StreamTableJoin
@@ -38,12 +37,11 @@ from kaspr_delta.plan.definition.joins import (
     TableTableJoinPlan,
 )
 from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TaskPlan, TopicPlan
-from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.plan.names import differences_table, value_view
 from kaspr_delta.runtime.failures import made_to_wait
-from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage import layout as layouts
 from kaspr_delta.storage.opening import open_tables
+from kaspr_delta.storage.plan_tables import Settles, tables_kept_by, tables_of
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -57,72 +55,6 @@ _JOINS: dict[type[JoinPlan], Callable[..., Resource[Any]]] = {
     RightForeignKeyJoinPlan: RightForeignKeyJoin,
     StreamStreamJoinPlan: StreamStreamJoin,
 }
-
-
-def tables_kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, layouts.Layout]]:
-    """The Delta tables, with layouts, that belong to one resource and are removed with it."""
-    for name, layout in _kept_by(plan, ref):
-        yield name, _followable(layout, plan)
-
-
-def _followable(layout: layouts.Layout, plan: Plan) -> layouts.Layout:
-    """The layout with the application's retention of change feeds, unless the table has its own."""
-    own = not layout.change_feed or layout.feed_retention is not None
-    return layout if own else replace(layout, feed_retention=plan.feed_retention)
-
-
-def _kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, layouts.Layout]]:
-    if ref.kind == "table" and (table := plan.table(ref.name)):
-        for name in () if table.is_foreign else dict.fromkeys((table.delta_name, table.state)):
-            shown = name == table.delta_name
-            yield name, layouts.table_layout(table if shown else replace(table, storage=StoragePlan()))
-    match plan.running(ref):
-        case AggregationPlan() as made:
-            yield made.log, layouts.AGGREGATION
-            if isinstance(made.origin, str):
-                yield made.contributions, layouts.CONTRIBUTIONS
-                yield made.group_times, layouts.GROUP_TIMES
-        case AgentPlan() | TaskPlan() as pipeline:
-            yield pipeline.log, layouts.EFFECTS
-        case TopicPlan() as topic:
-            yield topic.log, layouts.INGEST if topic.bound.direction == "input" else layouts.EXPORT
-        case None:
-            return
-        case join:
-            yield from _tables_of_join(join, *plan.column_types(join))
-
-
-def _tables_of_join(join: JoinPlan, left: Type | None, right: Type | None) -> Iterator[tuple[str, layouts.Layout]]:
-    match join:
-        case ForeignKeyJoinPlan() | SameKeyJoinPlan():
-            channel = layouts.joined_layout(layouts.CHANNEL, left, right)
-            selects = join.select is not None and join.select.function is not None
-            yield join.log, replace(channel, columns=f"{channel.columns}, {SELECTED} STRING") if selects else channel
-            selected = join.select.columns(left, right) if join.select else ()
-            result = layouts.selected_layout(selected) if selected else layouts.result_layout(left, right)
-            yield join.result, replace(result, storage=join.storage, key=("key",))
-            if isinstance(join, ForeignKeyJoinPlan):
-                yield join.subscriptions, layouts.SUBSCRIPTIONS
-        case StreamTableJoinPlan():
-            yield join.log, replace(layouts.STREAM_CHANNEL, storage=join.storage)
-            if join.pending is not None:
-                yield join.waiting, layouts.WAITING
-        case RightForeignKeyJoinPlan():
-            yield join.log, replace(layouts.STREAM_CHANNEL, storage=join.storage)
-            yield join.index, layouts.INDEX
-        case StreamStreamJoinPlan():
-            yield join.log, replace(layouts.STREAM_CHANNEL, storage=join.storage)
-            yield join.buffer, layouts.BUFFER
-
-
-def tables_of(plan: Plan) -> Iterator[tuple[ResourceRef, str, layouts.Layout]]:
-    """Every Delta table that the plan of an application names, with its resource and its layout."""
-    for topic in plan.topics:
-        yield topic.ref, topic.delta_name, _followable(layouts.TOPIC, plan)
-    for kind in (plan.topics, plan.tables, plan.joins, plan.agents, plan.tasks):
-        for resource in kind:
-            for table, layout in tables_kept_by(plan, resource.ref):
-                yield resource.ref, table, layout
 
 
 def remove_data(spark: SparkSession, delta: Tables, plan: Plan, ref: ResourceRef) -> None:
@@ -139,10 +71,6 @@ def create_system_tables(spark: SparkSession, delta: Tables) -> None:
     """Create the schema and the tables whose names start with ``_kaspr``."""
     delta.create_schema(spark)
     side_by_side([partial(delta.create, spark, table, layout) for table, layout in layouts.SYSTEM.items()])
-
-
-Settles: TypeAlias = Callable[[str, layouts.Layout], bool]
-"""Whether a table has got this layout: then the catalog is not asked about it."""
 
 
 def create_tables(spark: SparkSession, delta: Tables, plan: Plan, has: Settles) -> dict[ResourceRef, str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from kaspr_delta.engine.batch.progress import BatchReport
 from kaspr_delta.plan.definition.resources import ResourceRef
+
+if TYPE_CHECKING:
+    from kaspr_delta.engine.batch.progress import BatchReport
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.plan.names import differences_table
 from kaspr_delta.runtime.failures import Failures, disk_errors_explained
 from kaspr_delta.runtime.report import RunReport
-from kaspr_delta.runtime.resources import run_of, tables_of
+from kaspr_delta.runtime.resources import run_of
 from kaspr_delta.runtime.run_events import (
     BatchDone,
     CaughtUp,
@@ -42,6 +42,7 @@ from kaspr_delta.runtime.streams import Streams
 from kaspr_delta.runtime.table_groups import TableGroups
 from kaspr_delta.storage.layout import SYSTEM
 from kaspr_delta.storage.namespace import lock_in_time
+from kaspr_delta.storage.plan_tables import tables_of
 from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
 

@@ -16,10 +16,10 @@ from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.plan.definition.typed_tables import changed_columns
 from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.runtime.failures import made_to_wait
-from kaspr_delta.runtime.resources import Settles, tables_kept_by
 from kaspr_delta.spec.ddl import Column, Type, columns_of, quoted
 from kaspr_delta.storage.layout import PAIR, WRITTEN_AT
 from kaspr_delta.storage.opening import folder_tables
+from kaspr_delta.storage.plan_tables import Settles, tables_kept_by
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import binascii
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timezone
 from decimal import Context, Decimal
 from struct import pack, unpack
@@ -101,6 +101,27 @@ def from_columns(of: Type, value: Any) -> Any:
             return {from_columns(of.inner[0], key): from_columns(of.inner[1], item) for key, item in value}
         case _:
             return _FROM_ARROW.get(of.name, _as_it_is)(of, value)
+
+
+def column_text(of: Type, values: Iterable[Any]) -> list[str | None]:
+    """Values of a STRUCT column from Arrow as JSON text, as Spark's ``row_text`` writes them; None for none."""
+    rows = (from_columns(of, value) for value in values)
+    return [None if row is None else json_text.value_text(written(of, row, _ROW)) for row in rows]
+
+
+def to_columns(of: Type, value: Any) -> Any:
+    """A value that a function sees as Arrow takes it: the opposite of ``from_columns``."""
+    if value is None:
+        return None
+    match of.name:
+        case "STRUCT":
+            return {column.name: to_columns(column.type, value.get(column.name)) for column in of.fields}
+        case "ARRAY":
+            return [to_columns(of.inner[0], item) for item in value]
+        case "MAP":
+            return [(to_columns(of.inner[0], key), to_columns(of.inner[1], item)) for key, item in value.items()]
+        case _:
+            return value
 
 
 def plain_json(value: Any) -> Any:

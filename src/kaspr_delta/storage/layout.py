@@ -29,6 +29,9 @@ UNCOMPARED = ("timestamp", WRITTEN_AT)
 # The hash of the rows that made a row of a result with columns, in a column of ours.
 PAIR = "_pair"
 
+SELECTED = "selected"
+"""The column of a join's log with the result of its select function as JSON text; NULL if there is no result row."""
+
 CHANGE_FEED = "delta.enableChangeDataFeed"
 ROW_TRACKING = "delta.enableRowTracking"
 

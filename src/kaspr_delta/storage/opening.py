@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import LocalNamespace, Namespace
 from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.reads import NativeSystemTables
 from kaspr_delta.storage.native.tables import NativeTables
+from kaspr_delta.storage.system_tables import RetryTables, SessionSystemTables
 from kaspr_delta.storage.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def open_tables(namespace: Namespace, limits: Limits | None = None) -> Tables:
@@ -18,3 +25,9 @@ def open_tables(namespace: Namespace, limits: Limits | None = None) -> Tables:
 def folder_tables(namespace: Namespace) -> DeltaRs | None:
     """The tables of a namespace without Spark, if they lie in a folder of this machine."""
     return DeltaRs(namespace) if isinstance(namespace, LocalNamespace) else None
+
+
+def tables_of_system(spark: SparkSession | None, tables: Tables) -> RetryTables:
+    """The system's own tables of a namespace: in a folder without the session, which a catalog needs."""
+    local = folder_tables(tables.namespace)
+    return SessionSystemTables(cast("SparkSession", spark), tables) if local is None else NativeSystemTables(local)

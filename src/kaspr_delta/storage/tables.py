@@ -129,9 +129,10 @@ class Scan:
         """The rows of this scan for which another condition holds too."""
         return replace(self, conditions=(*self.conditions, (condition, values)))
 
-    def rows(self, columns: Sequence[str], limit: int) -> pa.Table:
-        """Columns of up to ``limit`` rows, on the driver."""
-        return collected(self.df.select(*columns).limit(limit))
+    def rows(self, columns: Sequence[str], limit: int | None = None) -> pa.Table:
+        """Columns of up to ``limit`` rows, or of all, on the driver."""
+        rows = self.df.select(*map(quoted, columns))
+        return collected(rows if limit is None else rows.limit(limit))
 
     def count_by(self, columns: Sequence[str]) -> dict[tuple[Any, ...], int]:
         """The number of rows for each combination of values."""
@@ -220,6 +221,9 @@ class Tables:
             # Tasks of a job that start side by side all create the tables that are missing.
             self._retried(lambda: spark.sql(creation(self.namespace, table, layout, layout.catalog_properties)))
             self._created.add(table)
+
+    def ensure(self, spark: SparkSession, table: str, layout: Layout) -> None:
+        """Create the table before a first row, where tables are not all created when an application is opened."""
 
     def is_listed(self, table: str) -> bool:
         """Whether the schema had the table when it was listed: takes no statement."""

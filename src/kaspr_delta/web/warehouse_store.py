@@ -14,6 +14,7 @@ from kaspr_delta.control.figures import Figures
 from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.totals import Totals, sums_by_resource, totals_by_spark
 from kaspr_delta.engine.agent.table_state import Cell, RowKey
+from kaspr_delta.engine.rows.row_texts import FOUND_BY_TEXT, Dialect, Row, TypedRows, best_of, row_texts
 from kaspr_delta.engine.streams.effect import RECORD
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
@@ -24,7 +25,6 @@ from kaspr_delta.storage.spark.sql_text import literal, struct_of
 from kaspr_delta.storage.warehouse.reads import WarehousePageReads, WarehouseSystemTables, json_of
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, binary
 from kaspr_delta.web.access import Visitor
-from kaspr_delta.web.row_texts import FOUND_BY_TEXT, Dialect, Row, TypedRows, best_of, row_texts
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient

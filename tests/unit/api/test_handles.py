@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,13 +13,14 @@ from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.topic import ChangelogHandle
 from kaspr_delta.application import Application
 from kaspr_delta.cli.table import handle_of, has_raw_keys
-from kaspr_delta.errors import UsageError
+from kaspr_delta.errors import AlreadyRunningError, NotFoundError, SetupError, UsageError
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.lazy_session import because, is_running, lazy_session, session_of
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
-from tests.manifests import plan_of
+from tests.manifests import manifests, plan_of
 
 MANIFESTS = """
 KasprTable/profiles: {keySerializer: raw}
@@ -96,3 +99,60 @@ def test_results_of_a_join_are_read_with_the_serializers_of_its_sides() -> None:
     assert texts.key('"a"') == "a"
     assert texts.key(None) is None
     assert JoinedText(raw, json, json).key("YQ==") == b"a"
+
+
+def test_unknown_names_and_a_second_run_are_refused_before_spark_starts(tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text(manifests("shop", MANIFESTS))
+    app = Application.open(tmp_path / "shop.yaml", warehouse=tmp_path / "wh")
+    with pytest.raises(NotFoundError, match="did you mean 'join/rows'"):
+        app.run(only=["join/row"])
+    with pytest.raises(NotFoundError, match="did you mean 'profiles'"):
+        app.table("profile")
+    with app.delta.namespace.resource_lock("join/rows"), pytest.raises(AlreadyRunningError, match="already runs"):
+        app.run()
+    with app.delta.namespace.resource_lock("join/rows"), pytest.raises(AlreadyRunningError, match="already runs"):
+        app.rebuild("join/rows")
+    assert not is_running(app._spark)
+
+
+def test_a_session_starts_once_and_again_after_it_failed() -> None:
+    reasons: list[str] = []
+
+    def start(reason: str) -> Any:
+        reasons.append(reason)
+        if len(reasons) == 1:
+            msg = "no Java"
+            raise SetupError(msg)
+        return SimpleNamespace(version="4.2.0")
+
+    spark = lazy_session(start, lambda _: None)
+    because(spark, "it runs SQL")
+    with pytest.raises(SetupError, match="no Java"):
+        _ = spark.version
+    assert not is_running(spark)
+    assert (spark.version, session_of(spark).version) == ("4.2.0", "4.2.0")
+    assert reasons == ["it runs SQL"] * 2
+    assert is_running(spark)
+
+
+def test_rows_and_records_are_tables_of_arrow_and_pandas(tmp_path: Path) -> None:
+    text = """
+    KasprTable/orders: {}
+    KasprTable/items: {schema: "id INT, tags MAP<STRING, INT>", key: [id]}
+    KasprJoin/same: {leftTable: orders, rightTable: orders, on: key}
+    """
+    (tmp_path / "shop.yaml").write_text(manifests("shop", textwrap.dedent(text)))
+    app = Application.open(tmp_path / "shop.yaml", warehouse=tmp_path / "wh")
+    app.table("orders").put({"a": {"n": 1}, "b": {"n": 2.5, "of": "x"}})
+    orders = app.table("orders").to_arrow()
+    assert orders.select(["key", "value"]).to_pylist() == [
+        {"key": "a", "value": {"n": 1.0, "of": None}},
+        {"key": "b", "value": {"n": 2.5, "of": "x"}},
+    ]
+    app.table("orders").put({"b": {"n": "two"}})
+    assert app.table("orders").to_arrow()["value"].to_pylist() == ['{"n":1}', '{"n":"two"}']
+    assert app.table("items").to_arrow().schema.names == ["id", "tags", "_timestamp"]
+    assert app.join("same").to_arrow().column_names == ["key", "left", "right"]
+    assert list(app.table("orders").to_pandas()["key"]) == ["a", "b"]
+    with pytest.raises(SetupError, match="polars is not installed: pip install polars"):
+        app.table("orders").to_polars()

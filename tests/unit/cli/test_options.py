@@ -27,6 +27,7 @@ class FakeOpen:
         app: str | None = None,
         origin: str,
         values: dict[str, Any],
+        starting: object,  # noqa: ARG002
     ) -> None:
         assert (path, origin, values) == (None, "", {})
         self.warehouse, self.app = warehouse, app

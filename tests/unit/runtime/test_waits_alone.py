@@ -13,12 +13,12 @@ from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.names import value_view
 from kaspr_delta.runtime.failures import made_to_wait
-from kaspr_delta.runtime.resources import tables_of
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.layout import CHANGE_FEED
 from kaspr_delta.storage.namespace import UnityNamespace
+from kaspr_delta.storage.plan_tables import tables_of
 from kaspr_delta.storage.spark.description import Description
 from tests.manifests import manifests
 

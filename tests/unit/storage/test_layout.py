@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.runtime.resources import tables_of
 from kaspr_delta.storage.layout import SUBSCRIPTIONS, TOPIC, Layout
+from kaspr_delta.storage.plan_tables import tables_of
 from tests.manifests import plan_of
 
 FILES, LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"

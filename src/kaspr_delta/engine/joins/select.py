@@ -26,9 +26,7 @@ from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.serde.typed_values import from_columns, written
 from kaspr_delta.spec.ddl import Column as DdlColumn
 from kaspr_delta.spec.ddl import Type
-
-SELECTED = "selected"
-"""The column of a log with the function's result as JSON text; NULL if there is no result row."""
+from kaspr_delta.storage.layout import SELECTED
 
 
 @dataclass(frozen=True, slots=True)

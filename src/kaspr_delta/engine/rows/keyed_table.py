@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 import narwhals as nw
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -33,16 +32,14 @@ from kaspr_delta.engine.rows.value_functions import (
     bytes_of,
     in_lines,
     on_one_line,
-    write_time,
     write_time_in_spark,
 )
 from kaspr_delta.plan.definition.resources import SerializerName, TablePlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.spec.ddl import columns_of_json, quoted
-from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import WRITTEN_AT
-from kaspr_delta.storage.tables import Commit, Frame, Scan, Tables, Upsert
+from kaspr_delta.storage.tables import Commit, Scan, Tables, Upsert
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +243,7 @@ class KeyedTable:
             columns += [F.col("window_start"), end, F.col("stream")]
         return rows.select(*columns, keep)
 
-    def put_rows(self, spark: SparkSession, rows: Frame) -> None:
+    def put_rows(self, rows: DataFrame) -> None:
         """Write rows of a typed table, given as columns: those of the key, and any others of the table.
 
         Each key occurs once. Columns that are not given become null. Raises LookupError for a table without columns.
@@ -254,27 +251,9 @@ class KeyedTable:
         if self.plan.typed is None:
             msg = f"table {self.plan.name!r} has no columns"
             raise LookupError(msg)
-        if isinstance(rows, pa.Table):
-            at = pa.repeat(pa.scalar(write_time(), pa.timestamp("us", "UTC")), rows.num_rows)
-            keep = pa.repeat(pa.scalar(value=True), rows.num_rows)
-            stored = rows.append_column(WRITTEN_AT, at).append_column("keep", keep)
-            self._merge(LocalRows(spark, stored))
-            return
         missing = [one for one in self.plan.typed.columns if one.name not in rows.columns]
         rows = rows.withColumns({one.name: F.lit(None).cast(str(one.type)) for one in missing}) if missing else rows
         self._merge(SparkRows(rows.withColumns({WRITTEN_AT: write_time_in_spark(), "keep": F.expr("true")})))
-
-    def key_kinds(self, spark: SparkSession) -> dict[str, int]:
-        """How many rows have a key of each kind, text and number, in a table of JSON keys."""
-        rows = self.delta.read(spark, self.plan.delta_name)
-        kind = F.when(F.col("key").startswith('"'), "text").when(F.col("key").rlike("^[-0-9]"), "number")
-        return {row["kind"]: row["count"] for row in rows.groupBy(kind.alias("kind")).count().collect() if row["kind"]}
-
-    def put(self, spark: SparkSession, rows: Iterable[tuple[str, str | None, datetime | None]]) -> None:
-        """Write rows of the driver: key, value (text; None deletes) and timestamp, each key once."""
-        columns = arrow_schema("key STRING, value STRING, timestamp TIMESTAMP")
-        given = [dict(zip(columns.names, row, strict=True)) for row in rows]
-        self.write(LocalRows(spark, pa.Table.from_pylist(given, columns)))
 
     def show(self, spark: SparkSession, source: str, stream: str, after: datetime | None, upto: datetime) -> None:
         """Copy the rows of a stream whose windows end in a span of time from another Delta table."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from hashlib import md5
 
 import pyarrow as pa
@@ -102,11 +101,5 @@ def event_time(timestamp: Column) -> Column:
 
 
 def write_time_in_spark() -> Column:
-    """The present time, for rows that no event writes."""
+    """The present time, for rows that no event writes: ``driver_table.write_time`` in Spark."""
     return F.timestamp_micros(F.unix_millis(F.current_timestamp()) * 1_000 + 1)
-
-
-def write_time() -> datetime:
-    """The same on the driver."""
-    now = datetime.now(timezone.utc)
-    return now.replace(microsecond=now.microsecond // 1_000 * 1_000 + 1)

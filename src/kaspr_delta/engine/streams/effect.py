@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from kaspr_delta.engine.rows.local_rows import LocalRows
-from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import EFFECT, TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from kaspr_delta.engine.rows.rows import Rows
 
 SCHEMA = arrow_schema(EFFECT)
 
@@ -43,6 +43,8 @@ class Effect(NamedTuple):
 
 def to_rows(spark: SparkSession, effects: Iterable[Effect]) -> Rows:
     """Return effects as rows on the driver."""
+    from kaspr_delta.engine.rows.local_rows import LocalRows  # who only makes records needs no rows
+
     return LocalRows(spark, pa.Table.from_batches([to_arrow(effects)], SCHEMA))
 
 

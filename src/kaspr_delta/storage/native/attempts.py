@@ -76,8 +76,8 @@ class NativeScan(Scan):
     def reads_files(self) -> bool:
         return self.attempts.supports("scan", self.table, self.version)
 
-    def rows(self, columns: Sequence[str], limit: int) -> pa.Table:
-        found = self._selected(_listed(columns), f"LIMIT {limit}")
+    def rows(self, columns: Sequence[str], limit: int | None = None) -> pa.Table:
+        found = self._selected(_listed(columns), "" if limit is None else f"LIMIT {limit}")
         return super().rows(columns, limit) if found is None else found
 
     def count_by(self, columns: Sequence[str]) -> dict[tuple[Any, ...], int]:

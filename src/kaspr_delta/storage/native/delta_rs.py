@@ -27,7 +27,7 @@ from kaspr_delta.storage.native.log_files import (
     oldest_version,
     rows_changed_after,
 )
-from kaspr_delta.storage.native.supports import misread
+from kaspr_delta.storage.native.supports import can_create, misread
 from kaspr_delta.storage.tables import Transaction
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class DeltaRs:
     def types(self, table: str, version: int | None = None) -> tuple[Column, ...] | None:
         """The columns of a table with their full types; None where there is no table."""
         opened = self.opened(table, version)
-        return None if opened is None else columns_of_json(json.loads(opened.schema().to_json())["fields"])
+        return None if opened is None else columns_in(opened)
 
     def property(self, table: str, name: str, version: int | None = None) -> str | None:
         """A property of a table at a version, the newest by default; None if the property or table does not exist."""
@@ -148,11 +148,25 @@ class DeltaRs:
     def ensure(self, table: str, layout: Layout) -> None:
         """Create a table unless it exists."""
         with self.namespace.commit_lock(table):
-            if self.head(table) is None:
-                schema = arrow_schema(layout.columns)
-                _deltalake().DeltaTable.create(
-                    str(self.folder(table)), schema=schema, mode="ignore", configuration=layout.properties
-                )
+            if self.head(table) is None and not self.created(table, layout):
+                msg = f"only Spark makes a table like '{table}': run the application once"
+                raise SetupError(msg)
+
+    def created(self, table: str, layout: Layout) -> bool:
+        """Create a table. Returns False, and creates nothing, where its layout needs Spark (``supports``).
+
+        The caller holds the lock of the table's commits.
+        """
+        if not can_create(layout):
+            return False
+        _deltalake().DeltaTable.create(
+            str(self.folder(table)),
+            schema=arrow_schema(layout.columns),
+            mode="ignore",
+            description=layout.storage.comment or None,
+            configuration=layout.properties,
+        )
+        return True
 
     def append(self, table: str, rows: pa.Table) -> None:
         """Append rows in one commit. Columns are matched by name; a missing column is null."""
@@ -209,6 +223,11 @@ class DeltaRs:
             msg = f"the tables of {self.namespace.schema} are not on this machine"
             raise SetupError(msg)
         return folder
+
+
+def columns_in(opened: DeltaTable) -> tuple[Column, ...]:
+    """The columns of an opened table with their full types."""
+    return columns_of_json(json.loads(opened.schema().to_json())["fields"])
 
 
 def append_to(opened: DeltaTable, rows: pa.Table, transaction: Transaction | None = None) -> bool:
@@ -366,6 +385,6 @@ def _deltalake() -> Any:
     try:
         import deltalake
     except ImportError as error:
-        msg = "deltalake is not installed: pip install 'kaspr-delta[serve]'"
+        msg = "deltalake is not installed: pip install 'kaspr-delta[local]', or 'kaspr-delta[serve]' to serve alone"
         raise SetupError(msg) from error
     return deltalake

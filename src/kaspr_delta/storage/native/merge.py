@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from kaspr_delta.spec.ddl import quoted
+from kaspr_delta.storage.arrow_types import aligned
 from kaspr_delta.storage.native.delta_rs import merger
-from kaspr_delta.storage.native.supports import may_be_misread
+from kaspr_delta.storage.native.supports import is_plain, may_be_misread
 from kaspr_delta.storage.tables import Merged, Upsert
 
 if TYPE_CHECKING:
@@ -22,15 +23,17 @@ if TYPE_CHECKING:
 def merge(location: Path, opened: DeltaTable, rows: pa.Table, how: Upsert) -> Merged | None:
     """Merge rows into an opened table. The caller holds the lock of the table's commits.
 
-    None where Spark has to do it: where files have times that delta-rs misreads, and where several rows have one key,
-    for which Spark raises an error.
+    None where Spark has to do it: where rows are found by other columns than plain ones, where files have times that
+    delta-rs misreads, and where several rows have one key, for which Spark raises an error.
     """
     schema = pa.schema(opened.schema().to_arrow())
+    if not all(is_plain(schema.field(name).type) for name in how.on):
+        return None
     times = [field.name for field in schema if pt.is_timestamp(field.type)]
     if may_be_misread(location, pa.table(opened.get_add_actions(flatten=True)), times):
         return None
     columns = {name: rows[name].cast(schema.field(name).type) for name in how.columns}
-    source = pa.table(columns | {how.keep: rows[how.keep]})
+    source = aligned(pa.table(columns | {how.keep: rows[how.keep]}))
     keys = source.group_by(list(how.on)).aggregate([])
     if keys.num_rows < source.num_rows:
         return None

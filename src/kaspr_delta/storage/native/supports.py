@@ -11,7 +11,7 @@ says otherwise (``runtime.session``). delta-rs counts those in 64 bits of nanose
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,31 +20,29 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.types as pt
 
+from kaspr_delta.spec.ddl import columns_of
+from kaspr_delta.storage.layout import MAPPED
+
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Field
+
+    from kaspr_delta.storage.layout import Layout
 
 Operation = Literal["scan", "look up", "append", "merge"]
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """The limits of one operation: protocol features that a table may have, and whether columns may have any type."""
+    """The limits of one operation: protocol features that a table may have, and types of columns. None: any."""
 
     reader_features: frozenset[str]
     writer_features: frozenset[str] | None = None
-    any_type: bool = False
+    types: Callable[[pa.DataType], bool] | None = None
 
 
 _READ = frozenset({"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint"})
 _MERGED = frozenset({"appendOnly", "changeDataFeed", "checkConstraints", "invariants"})
 _APPENDED_READ = _READ - {"columnMapping"}
-
-SUPPORT: Mapping[Operation, Support] = {
-    "scan": Support(_READ, any_type=True),
-    "look up": Support(_READ),
-    "append": Support(_APPENDED_READ, _MERGED | _APPENDED_READ, any_type=True),
-    "merge": Support(frozenset(), _MERGED),
-}
 
 # The features that a version stands for where none are named.
 _OF_READER = {1: frozenset[str](), 2: frozenset({"columnMapping"}), 3: frozenset[str]()}
@@ -57,6 +55,25 @@ _OF_WRITER = {
     7: frozenset[str](),
 }
 
+_WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+CREATED = frozenset(
+    {
+        *_WHOLE,
+        "BOOLEAN",
+        "FLOAT",
+        "DOUBLE",
+        "DECIMAL",
+        "STRING",
+        "BINARY",
+        "DATE",
+        "TIMESTAMP",
+        "ARRAY",
+        "MAP",
+        "STRUCT",
+    }
+)
+"""The types of columns with which delta-rs creates tables; others need features of the protocol, or metadata."""
+
 _YEAR = re.compile(r'"[+-]?(\d{4,})-\d\d-\d\dT')
 _YEARS = range(1678, 2262)
 
@@ -67,7 +84,7 @@ def supports(operation: Operation, opened: DeltaTable) -> bool:
     reads = _features(_OF_READER, protocol.min_reader_version, protocol.reader_features)
     if not reads <= support.reader_features:
         return False
-    if not (support.any_type or all(is_plain(field.type) for field in pa.schema(schema.to_arrow()))):
+    if support.types is not None and not all(support.types(field.type) for field in pa.schema(schema.to_arrow())):
         return False
     if support.writer_features is None:
         return True
@@ -78,6 +95,26 @@ def supports(operation: Operation, opened: DeltaTable) -> bool:
 def is_plain(kind: pa.DataType) -> bool:
     """Whether delta-rs and Spark have the same values of a type, and compare them alike."""
     return any(is_one(kind) for is_one in (pt.is_string, pt.is_binary, pt.is_timestamp, pt.is_integer, pt.is_boolean))
+
+
+def is_compared(kind: pa.DataType) -> bool:
+    """Whether a MERGE compares values of a type as that of Spark: NaN equals NaN, and -0.0 differs from 0.0."""
+    return is_plain(kind) or pt.is_decimal(kind) or pt.is_date(kind) or pt.is_floating(kind)
+
+
+SUPPORT: Mapping[Operation, Support] = {
+    "scan": Support(_READ),
+    "look up": Support(_READ, types=is_plain),
+    "append": Support(_APPENDED_READ, _MERGED | _APPENDED_READ),
+    "merge": Support(frozenset(), _MERGED, is_compared),
+}
+
+
+def can_create(layout: Layout) -> bool:
+    """Whether delta-rs creates a table with this layout as Spark does."""
+    types = {part.name for column in columns_of(layout.columns) for part in column.type.parts()}
+    declares = layout.storage.cluster_by or layout.storage.properties or MAPPED.keys() & layout.properties.keys()
+    return types <= CREATED and not declares
 
 
 def has_plain_files(opened: DeltaTable) -> bool:

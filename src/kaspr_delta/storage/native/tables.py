@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from kaspr_delta.spec.ddl import Column
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
+from kaspr_delta.storage.lazy_session import because, is_running
 from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.attempts import Attempts, NativeScan
-from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
+from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, columns_in
 from kaspr_delta.storage.native.log_cleaning import clean_log, has_long_log
 from kaspr_delta.storage.native.log_files import commit_of, newest_in, newest_version
 from kaspr_delta.storage.native.look_up import look_up
@@ -58,14 +59,22 @@ class NativeTables(Tables):
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
         folder, identifier = self._delta.folder(table), self.namespace.identifier(table)
         with self.namespace.commit_lock(table):
-            if newest_version(folder) is not None:
-                if table not in self._listed:
-                    spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {literal(str(folder))}")
-                return
-            # A catalog may remember a table whose folder was deleted.
-            spark.sql(f"DROP TABLE IF EXISTS {identifier}")
-            self._retried(lambda: spark.sql(creation(self.namespace, table, layout, layout.properties)))
-            self._created.add(table)
+            is_new = newest_version(folder) is None
+            if is_new and is_running(spark):
+                # A catalog may remember a table whose folder was deleted.
+                spark.sql(f"DROP TABLE IF EXISTS {identifier}")
+            if is_new and not self._delta.created(table, layout):
+                why = f"only Spark makes a table like '{table}'"
+                statement = creation(self.namespace, table, layout, layout.properties)
+                self._retried(lambda: because(spark, why).sql(statement))
+            elif is_running(spark) and (is_new or table not in self._listed):
+                spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {literal(str(folder))}")
+            if is_new:
+                self._created.add(table)
+
+    def ensure(self, spark: SparkSession, table: str, layout: Layout) -> None:
+        if not self.is_listed(table):
+            self.create(spark, table, layout)
 
     def is_listed(self, table: str) -> bool:
         return newest_version(self._delta.folder(table)) is not None
@@ -89,7 +98,8 @@ class NativeTables(Tables):
         return super().exists(spark, table) if folder is None else newest_version(folder) is not None
 
     def columns(self, spark: SparkSession, table: str) -> tuple[Column, ...]:
-        return super().columns(spark, str(self.namespace.folder(table) or table))
+        found = self._attempts.attempt("scan", table, columns_in)
+        return super().columns(spark, str(self.namespace.folder(table) or table)) if found is None else found
 
     def table_id(self, spark: SparkSession, table: str) -> str | None:
         return self._delta.table_id(table) if self._delta.has_folder(table) else super().table_id(spark, table)
@@ -116,9 +126,10 @@ class NativeTables(Tables):
         return self._delta.rows(table, with_values(sql, values))
 
     def scan(self, spark: SparkSession, table: str, version: int | None = None) -> Scan:
-        return NativeScan(
-            lambda: self.read(spark, table, version), attempts=self._attempts, table=table, version=version
-        )
+        def all_rows() -> DataFrame:
+            return self.read(_needed(spark, "read", table), table, version)
+
+        return NativeScan(all_rows, attempts=self._attempts, table=table, version=version)
 
     def look_up(self, spark: SparkSession, table: str, texts: Texts, version: int | None = None) -> Frame:
         folder = self.namespace.folder(table)
@@ -139,13 +150,13 @@ class NativeTables(Tables):
     def _append(
         self, spark: SparkSession, rows: Frame, table: str, transaction: Transaction | None, note: str | None
     ) -> None:
-        if not (isinstance(rows, pa.Table) and note is None and self._appended(rows, table, transaction)):
-            super()._append(spark, rows, table, transaction, note)
+        if not (isinstance(rows, pa.Table) and note is None and self._appended(spark, rows, table, transaction)):
+            super()._append(_needed(spark, "append to", table), rows, table, transaction, note)
 
     def _fill(self, spark: SparkSession, rows: Frame, table: str, upsert: Upsert, copied_from: Scan | None) -> Merged:
         if not self._copied(table, upsert, copied_from):
             first = rows.filter(rows[upsert.keep]).select(upsert.columns) if isinstance(rows, pa.Table) else None
-            if first is None or not self._appended(first, table, FIRST_ROWS):
+            if first is None or not self._appended(spark, first, table, FIRST_ROWS):
                 super()._fill(spark, rows, table, upsert, copied_from)
         folder = self._delta.folder(table)
         commit = commit_of(folder, newest_in(folder).version)
@@ -158,19 +169,20 @@ class NativeTables(Tables):
             if merged is not None:
                 return merged
         before = newest_in(folder).version
-        merged = super()._merge(spark, rows, table, upsert)
+        merged = super()._merge(_needed(spark, "merge into", table), rows, table, upsert)
         newest = newest_in(folder).version
         commit = None if newest == before else commit_of(folder, newest)
         counted = {} if commit is None else commit.metrics
         copied, rewritten = (int(counted.get(name, 0)) for name in ("numTargetRowsCopied", "numTargetFilesRemoved"))
         return Merged(merged.rows, copied, rewritten)
 
-    def _appended(self, rows: pa.Table, table: str, transaction: Transaction | None) -> bool:
+    def _appended(self, spark: SparkSession, rows: pa.Table, table: str, transaction: Transaction | None) -> bool:
         """Whether delta-rs appended the rows.
 
-        With each checkpoint of the table Spark does: it also removes expired commits, and compacts small files.
+        With each checkpoint of the table Spark does if it runs: it also removes expired commits, and compacts small
+        files.
         """
-        if (newest_in(self._delta.folder(table)).version + 1) % CHECKPOINT_INTERVAL == 0:
+        if is_running(spark) and (newest_in(self._delta.folder(table)).version + 1) % CHECKPOINT_INTERVAL == 0:
             return False
         # A failure may come after the commit: Spark may try again only if the table has the transaction by then.
         done = self._attempts.attempt(
@@ -186,3 +198,8 @@ class NativeTables(Tables):
             "append", table, lambda opened: copied_from.copy_to(opened, upsert.columns, FIRST_ROWS)
         )
         return copied is not None
+
+
+def _needed(spark: SparkSession, operation: str, table: str) -> SparkSession:
+    """The session for an operation that delta-rs does not do with these rows and this table."""
+    return because(spark, f"delta-rs does not {operation} '{table}' (docs/design/native.md)")

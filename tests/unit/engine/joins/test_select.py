@@ -7,9 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.joins.select import SELECTED, SelectRow
+from kaspr_delta.engine.joins.select import SelectRow
 from kaspr_delta.engine.streams.selector import ARROW_PROBLEM
 from kaspr_delta.spec.ddl import Type, columns_of
+from kaspr_delta.storage.layout import SELECTED
 from tests.unit.engine.agent.agents import code, table_plan
 
 LOGGED = pa.schema(

@@ -33,7 +33,7 @@ def supported(attempts: Attempts, table: str) -> set[str]:
     [
         ("key STRING, at TIMESTAMP, n BIGINT, there BOOLEAN, data BINARY", {*OPERATIONS}),
         ("key STRING, row STRUCT<a: STRING>", {"scan", "append"}),
-        ("key STRING, price DOUBLE", {"scan", "append"}),
+        ("key STRING, price DOUBLE, day DATE, total DECIMAL(9, 2)", {"scan", "append", "merge"}),
     ],
 )
 def test_column_types_decide_the_supported_operations(attempts: Attempts, columns: str, operations: set[str]) -> None:

@@ -1,4 +1,4 @@
-"""The rows of a table as text, of keys and values or of typed columns: their SQL, and which of them count."""
+"""The rows of a table as text, of keys and values or of typed columns, and back: their SQL, and which rows count."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import base64
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,14 +15,21 @@ import pyarrow.compute as pc
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.typed_text import TypedText, ordered
-from kaspr_delta.serde.typed_values import from_columns
+from kaspr_delta.serde.typed_values import from_columns, to_columns
 from kaspr_delta.spec.column_types import key_kind
-from kaspr_delta.spec.ddl import Type, quoted
+from kaspr_delta.spec.ddl import Column, Type, quoted
+from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.native.sql_text import literal
 
 # Key columns of these types are found by their text. If a key has no such column, all rows are read.
 FOUND_BY_TEXT = frozenset({"STRING", "CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE"})
+
+
+_TIME = pa.timestamp("us", "UTC")
+
+Written: TypeAlias = tuple[str, "str | None", "datetime | None"]
+"""A row to write: the text of its key, that of its value (None deletes the row), and its time."""
 
 
 class Row(NamedTuple):
@@ -40,6 +48,7 @@ class Dialect:
     literal: Callable[[str], str]
     binary: Callable[[bytes], str]
     found: Collection[str] = FOUND_BY_TEXT
+    named: Callable[[str], str] = quoted
 
 
 DATAFUSION = Dialect(literal, lambda value: f"X'{value.hex()}'")
@@ -50,6 +59,11 @@ class KeysAndValues:
     """Rows of a table with keys and values. JSON's null is no value; a row without a key has none."""
 
     plan: TablePlan
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that ``texts`` reads."""
+        return ("key", "value", "timestamp", *(("window_start",) if self.plan.window else ()))
 
     def select(self, condition: str) -> str:
         """A SELECT, for DataFusion, of the rows of the table ``t`` for which a condition holds."""
@@ -79,6 +93,18 @@ class KeysAndValues:
         )
         return pa.table(dict(zip(Row._fields, columns, strict=True)))
 
+    def stored(self, rows: Iterable[Written]) -> pa.Table:
+        """Written rows as the table stores them, and ``keep``: false for those that are deleted."""
+        keys, values, times = zip(*rows, strict=True)
+        return pa.table(
+            {
+                "key": self._column("key", keys),
+                "value": self._column("value", values),
+                "timestamp": pa.array(times, _TIME),
+                "keep": pa.array([value is not None for value in values]),
+            }
+        )
+
     def rank(self, row: Row) -> Any:
         """The sort key of rows with one row key: the greatest counts."""
         return row.at is not None, row.at or 0, row.value
@@ -90,6 +116,11 @@ class KeysAndValues:
         encoded = (None if value is None else base64.b64encode(value).decode() for value in values.to_pylist())
         return pa.array(encoded, pa.string())
 
+    def _column(self, column: str, texts: Iterable[str | None]) -> pa.Array:
+        if getattr(self.plan.serializers, column) != "raw":
+            return pa.array(texts, pa.string())
+        return pa.array([None if text is None else base64.b64decode(text) for text in texts], pa.binary())
+
 
 @dataclass(frozen=True, slots=True)
 class TypedRows:
@@ -97,6 +128,10 @@ class TypedRows:
 
     plan: TypedPlan
     text: TypedText
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*(column.name for column in self.plan.columns), WRITTEN_AT)
 
     def select(self, condition: str) -> str:
         return f"SELECT * FROM t WHERE {condition}"  # noqa: S608
@@ -134,9 +169,29 @@ class TypedRows:
             return "", None
         return self.text.key(key if len(key) > 1 else key[0]), self.text.value(row)
 
+    def stored(self, rows: Iterable[Written]) -> pa.Table:
+        given = list(rows)
+        stored = arrow_rows_of(self.plan.columns, [self._row(key, value) for key, value, _ in given])
+        stored = stored.append_column(WRITTEN_AT, pa.array([at for _, _, at in given], _TIME))
+        return stored.append_column("keep", pa.array([value is not None for _, value, _ in given], pa.bool_()))
+
+    def _row(self, key: str, value: str | None) -> dict[str, Any]:
+        """The columns of a row. Those of the key come from the key, not from the value."""
+        parts = self.text.event_key(key)
+        keys = dict(zip(self.plan.key, parts if len(self.plan.key) > 1 else [parts], strict=True))
+        return {**({} if value is None else self.text.value_object(value)), **keys}
+
     def rank(self, row: Row) -> Any:
         """As joins compare rows: the later row, then the greater one, column by column."""
         return row.at is not None, row.at or 0, ordered(self.plan.row, self.text.value_object(row.value or ""))
+
+
+def arrow_rows_of(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Rows as functions see them as an Arrow table with these columns."""
+    schema = arrow_schema(", ".join(map(str, columns)))
+    return pa.Table.from_pylist(
+        [{one.name: to_columns(one.type, row.get(one.name)) for one in columns} for row in rows], schema
+    )
 
 
 def row_texts(plan: TablePlan) -> KeysAndValues | TypedRows:
@@ -149,12 +204,18 @@ def rows_of(batch: pa.Table) -> Iterator[Row]:
     return map(Row._make, zip(*(column.to_pylist() for column in batch.columns), strict=True))
 
 
-def best_of(rows: Iterable[Row], rank: Callable[[Row], Any]) -> dict[tuple[str, int], str]:
-    """For each row key the value of the row that counts: the greatest."""
+def rows_that_count(rows: Iterable[Row], rank: Callable[[Row], Any]) -> dict[tuple[str, int], Row]:
+    """For each row key the row that counts: the greatest."""
     best: dict[tuple[str, int], Row] = {}
     for row in rows:
         if row.value is not None and (row[:2] not in best or rank(best[row[:2]]) < rank(row)):
             best[row[:2]] = row
+    return best
+
+
+def best_of(rows: Iterable[Row], rank: Callable[[Row], Any]) -> dict[tuple[str, int], str]:
+    """For each row key the value of the row that counts."""
+    best = rows_that_count(rows, rank)
     return {row_key: row.value for row_key, row in best.items() if row.value is not None}
 
 
@@ -166,4 +227,4 @@ def _one_of(dialect: Dialect, name: str, of: Type, values: Sequence[Any]) -> str
     texts = sorted({value if isinstance(value, str) else json.dumps(value) for value in values})
     # A text that is no value of the type becomes NULL, which no row equals.
     form = "{}" if key_kind(of) == "text" else f"TRY_CAST({{}} AS {of})"
-    return f"{quoted(name)} IN ({', '.join(form.format(dialect.literal(text)) for text in texts)})"
+    return f"{dialect.named(name)} IN ({', '.join(form.format(dialect.literal(text)) for text in texts)})"

@@ -1,0 +1,61 @@
+"""Rows and records as tables of Arrow, pandas and Polars, without Spark."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kaspr_delta.errors import SetupError
+from kaspr_delta.serde.json_text import value_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Frames:
+    """The forms of the rows or records of a handle."""
+
+    __slots__ = ()
+
+    def to_arrow(self) -> pa.Table:
+        """The rows or records as an Arrow table."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The same for pandas. Raises SetupError without it."""
+        _package("pandas")
+        frame: pd.DataFrame = self.to_arrow().to_pandas()
+        return frame
+
+    def to_polars(self) -> Any:
+        """The same for Polars, a ``polars.DataFrame``. Raises SetupError without it."""
+        return _package("polars").from_arrow(self.to_arrow())
+
+
+def table_of(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+    """Python values as an Arrow table, with types inferred from them.
+
+    Objects are structs, whose missing fields are null. Values of several types in one column are JSON text.
+
+    >>> table_of({"key": [1, 2], "value": [{"a": 1}, {"b": "x"}], "any": [1, "one"]}).schema.types
+    [DataType(int64), StructType(struct<a: int64, b: string>), DataType(string)]
+    """
+    return pa.table({name: inferred(values) for name, values in columns.items()})
+
+
+def inferred(values: Sequence[Any]) -> pa.Array:
+    """One column of ``table_of``."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # several types, or a number of more than 64 bits
+        return pa.array([None if value is None else value_text(value) for value in values], pa.string())
+
+
+def _package(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise SetupError(f"{name} is not installed: pip install {name}") from error

@@ -1,0 +1,70 @@
+"""A Spark session that starts when it is first used. What delta-rs does uses none."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class LazySession:
+    """Stands where a SparkSession is expected, and starts one when an attribute is first asked for.
+
+    ``start`` gets the reason. ``prepare`` is then called with the session, before others can use it; it may use this
+    object itself.
+    """
+
+    def __init__(self, start: Callable[[str], SparkSession], prepare: Callable[[SparkSession], None]) -> None:
+        self._start, self._prepare = start, prepare
+        self._session: SparkSession | None = None
+        self._lock = threading.RLock()
+        self.reason = ""
+        """Why the next use needs Spark, as a sentence without its end; empty where the caller says it."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the session was started."""
+        return self._session is not None
+
+    @property
+    def session(self) -> SparkSession:
+        """The session itself. Raises what its start raises; the next use then starts it again."""
+        with self._lock:
+            if self._session is None:
+                self._session = self._start(self.reason)
+                try:
+                    self._prepare(self._session)
+                except BaseException:
+                    self._session = None
+                    raise
+            return self._session
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # a look at the object itself, by copy, pickle or a debugger
+            raise AttributeError(name)
+        return getattr(self.session, name)
+
+
+def session_of(spark: SparkSession) -> SparkSession:
+    """The session that an object stands for; it is started by now."""
+    return spark.session if isinstance(spark, LazySession) else spark
+
+
+def is_running(spark: SparkSession) -> bool:
+    """Whether a session runs, so that Spark costs no start."""
+    return not isinstance(spark, LazySession) or spark.is_running
+
+
+def because(spark: SparkSession, reason: str) -> SparkSession:
+    """The session, for a use that only Spark can serve, for that reason."""
+    if isinstance(spark, LazySession):
+        spark.reason = reason
+    return spark
+
+
+def lazy_session(start: Callable[[str], SparkSession], prepare: Callable[[SparkSession], None]) -> SparkSession:
+    """A LazySession, by the type that it stands for."""
+    return cast("SparkSession", LazySession(start, prepare))

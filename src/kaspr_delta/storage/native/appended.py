@@ -1,0 +1,52 @@
+"""The rows of topics and channels in their order, by the change feed, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kaspr_delta.storage.arrow_types import without_views
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.log_files import commit_of
+
+# The commits that are read together have about so many rows.
+_ROWS = 5_000
+
+
+class OnlySparkReadsError(Exception):
+    """delta-rs does not read the change feed of these commits, see ``DeltaRs.followable``."""
+
+
+def appended(delta: DeltaRs, table: str, first: int = 0, *, newest_first: bool = False) -> Iterator[pa.Table]:
+    """The rows that were appended from a version on, some commits at a time, in order, or the newest commits first.
+
+    They have ``_commit_version``; the rows of each part are ordered by it and ``seq``. Commits that are gone from the
+    log are left out. Raises OnlySparkReadsError.
+    """
+    versions = delta.versions(table)
+    versions = range(max(first, versions.start), versions.stop)
+    for part in _parts(delta, table, reversed(versions) if newest_first else iter(versions)):
+        if not delta.followable(table, part.start, part.stop - 1):
+            raise OnlySparkReadsError
+        found = [pa.Table.from_batches([batch]) for batch in delta.changes(table, part.start, part.stop - 1)]
+        if found:
+            rows = pa.concat_tables(found)
+            rows = rows.cast(pa.schema(map(without_views, rows.schema)))
+            rows = rows.filter(pc.equal(rows["_change_type"], "insert"))
+            yield rows.sort_by([("_commit_version", "ascending"), ("seq", "ascending")])
+
+
+def _parts(delta: DeltaRs, table: str, versions: Iterator[int]) -> Iterator[range]:
+    """Consecutive versions whose commits have about as many rows as are read together."""
+    folder = delta.folder(table)
+    for version in versions:
+        last, rows = version, 0
+        for one in chain([version], versions):
+            last, commit = one, commit_of(folder, one)
+            rows += 0 if commit is None else commit.rows
+            if rows >= _ROWS:
+                break
+        yield range(min(version, last), max(version, last) + 1)
