@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -11,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ORDER_SYSTEM = Path(__file__).parents[3] / "bundles" / "order-system"
+ROOT = Path(__file__).parents[3]
+ORDER_SYSTEM = ROOT / "bundles" / "order-system"
 ROWS = 10_000
 # A command takes half a second on a quiet machine; a busy one may need ten times as long. A JVM alone takes longer.
 BOUND = 10.0
@@ -22,9 +22,8 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        kept = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
         self.environment = {
-            **kept,
+            "PYTHONPATH": str(ROOT / "src"),
             "PATH": str(folder),
             "JAVA_HOME": str(folder),
             "KASPR_DELTA_WAREHOUSE": str(folder / "wh"),
