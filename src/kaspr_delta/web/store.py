@@ -55,7 +55,10 @@ class WebStore(Store, Protocol):
 
 @dataclass
 class LocalStore(FolderStore):
-    """Implements WebStore for tables on this machine's disk. The first read of a table makes a copy, which then follows the table."""
+    """Implements WebStore for tables on this machine's disk.
+
+    The first read of a table makes a copy, which then follows the table.
+    """
 
     look: float = 0.5
     tables: PageReads = field(init=False)
