@@ -18,9 +18,8 @@ from kaspr_delta.api.table import TableHandle
 from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
 from kaspr_delta.control.dead_letters import letters_in
 from kaspr_delta.control.events import COMPARED, REBUILD_REQUIRED, REBUILT
-from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.registry import Registry, documents_of, loaded, without
-from kaspr_delta.control.totals import LocalTotals, totals_by_spark
+from kaspr_delta.control.store import FolderStore, SessionStore, store_of
 from kaspr_delta.engine.rows.driver_table import DriverTable
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.plan.definition.application import Plan
@@ -45,13 +44,14 @@ from kaspr_delta.storage.namespace import Warehouse, lock_in_time
 from kaspr_delta.storage.opening import folder_tables, open_tables, tables_of_system
 from kaspr_delta.storage.plan_tables import tables_of
 from kaspr_delta.storage.settled import Settled
-from kaspr_delta.storage.system_tables import SystemTables
+from kaspr_delta.storage.system_tables import RetryTables
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from typing_extensions import Self
 
+    from kaspr_delta.control.retry import RetryableDeadLetters
     from kaspr_delta.engine.batch.comparison import Comparison
     from kaspr_delta.runtime.runner import Runner
     from kaspr_delta.web.asgi import WebApplication
@@ -215,9 +215,13 @@ class Application:
 
     def status(self) -> Status:
         """The state of the resources, and the counters of all runs so far. Only committed batches count."""
-        local, query = folder_tables(self.delta.namespace), self._system.query
-        totals = totals_by_spark(query) if local is None else LocalTotals(local).read()
-        return Status.of(without_waiting(self.plan, rebuilds_in(self.plan, query)), totals, letters_in(query))
+        store = self._store
+        plan = without_waiting(self.plan, store.rebuilds(self.plan))
+        return Status.of(plan, store.done(), letters_in(store.system.query))
+
+    def letters(self) -> RetryableDeadLetters:
+        """The dead letters, to retry them."""
+        return self._store.letters(self.plan)
 
     def sql(self, text: str) -> DataFrame:
         """Run SQL in the application's schema: tables and results by their Delta names, and the views ``v_<name>``.
@@ -423,8 +427,12 @@ class Application:
         because(self._spark, "it runs resources")
 
     @property
-    def _system(self) -> SystemTables:
+    def _system(self) -> RetryTables:
         return tables_of_system(self._spark, self.delta)
+
+    @property
+    def _store(self) -> FolderStore | SessionStore:
+        return store_of(self._system)
 
     @property
     def _registry(self) -> Registry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,9 +16,6 @@ from kaspr_delta.cli.progress import note, warn
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import UsageError
 from kaspr_delta.serde.json_lines import json_line
-
-if TYPE_CHECKING:
-    from kaspr_delta.control.retry import RetryableDeadLetters
 
 
 def dead_letters(
@@ -74,9 +71,7 @@ def dead_letters(
 def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool) -> None:
     from kaspr_delta.control.dead_letters import MOST_RETRIED
 
-    letters = _letters(target)
-    if letters is None:
-        return
+    letters = target.open().letters()
     chosen = letters.newest(MOST_RETRIED, resource)
     if not only_failed and not yes:
         _ask(letters.seen_twice(chosen))
@@ -91,22 +86,6 @@ def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool
         warn(f"{name}: {count} cannot be retried by themselves. {why}")
     if not chosen:
         note("there are no dead letters")
-
-
-def _letters(target: Target) -> RetryableDeadLetters | None:
-    """The dead letters of the application: in a folder without Spark. None if nothing of it is applied any more."""
-    from kaspr_delta.control.retry import RetryableDeadLetters
-    from kaspr_delta.runtime.applying import applied_registry
-    from kaspr_delta.storage.native.reads import NativeSystemTables
-    from kaspr_delta.storage.system_tables import SessionSystemTables
-
-    location = target.location
-    if location.is_unity:
-        application = target.open()
-        return RetryableDeadLetters(SessionSystemTables(application.spark, application.delta), application.plan)
-    registry = applied_registry(location, target.app)
-    plan, tables = registry.plan(), registry.tables
-    return RetryableDeadLetters(tables, plan) if plan and isinstance(tables, NativeSystemTables) else None
 
 
 def _ask(seen_twice: Sequence[str]) -> None:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
     from kaspr_delta.api.table import TableHandle
     from kaspr_delta.application import Application
-    from kaspr_delta.plan.definition.application import Plan
-    from kaspr_delta.plan.definition.resources import TablePlan
 
 
 def table(
@@ -102,42 +100,23 @@ def _print(rows: Iterable[tuple[Any, Any]]) -> None:
 
 
 def _load(target: Target, name: str, file: str, written_as: str | None, columns: Mapping[str, Sequence[str]]) -> None:
-    """Load rows. A file is read before Spark starts, so that a mistake in it costs no time."""
+    """Load rows, and print the kinds that were inferred of keys and columns."""
     from kaspr_delta.api.load import LoadOptions, load_format, read_content, rows_in
 
     options, file_format = LoadOptions.of(**columns), load_format(file, written_as)
-    plan = _applied(target)
-    content = None
-    if plan is not None:
-        declared = _declared_table(plan, name)
-        if file_format != "delta" and not declared.is_foreign:
-            rows = rows_in(file, file_format)
-            content = read_content(declared, file, rows, options, json=file_format == "json")
-            for kinds in content.notes():
-                note(kinds)
-    table = target.open().table(name)
-    count = table.load(file, **columns, file_format=file_format) if content is None else table.put_content(content)
-    note(f"{count} rows loaded into {name}")
-
-
-def _applied(target: Target) -> Plan | None:
-    """The applied plan; None if nothing is applied yet."""
-    from kaspr_delta.runtime.applying import applied_registry
-
-    try:
-        return applied_registry(target.location, target.app).plan()
-    except NotFoundError:
-        return None
-
-
-def _declared_table(plan: Plan, name: str) -> TablePlan:
-    """The plan of a table. Raises UsageError for a join and NotFoundError for another name."""
-    table = plan.table(name)
-    if table is not None:
-        return table
-    if plan.join(name) is not None:
+    application = target.open()
+    if application.plan.table(name) is None and application.plan.join(name) is not None:
         raise UsageError(f"{name} is a join: load the tables that it joins")
-    raise NotFoundError.among("table", name, [one.name for one in plan.tables])
+    table = application.table(name)
+    if file_format == "delta" or table.table.plan.is_foreign:
+        count = table.load(file, **columns, file_format=file_format)
+    else:
+        rows = rows_in(file, file_format)
+        content = read_content(table.table.plan, file, rows, options, json=file_format == "json")
+        for kinds in content.notes():
+            note(kinds)
+        count = table.put_content(content)
+    note(f"{count} rows loaded into {name}")
 
 
 def handle_of(application: Application, name: str) -> TableHandle | JoinHandle | StreamJoinHandle:

@@ -15,7 +15,7 @@ from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.storage.layout import TOPICS
-from kaspr_delta.web.store import Store
+from kaspr_delta.web.store import WebStore
 
 
 @dataclass
@@ -32,7 +32,7 @@ class _Postbox:
 class Outbox:
     """The topics that web views of an application send to."""
 
-    store: Store
+    store: WebStore
     plan: Plan
     count: Callable[[str, int], None] = lambda topic, records: None  # noqa: ARG005
     _boxes: defaultdict[str, _Postbox] = field(default_factory=lambda: defaultdict(_Postbox), init=False)

@@ -28,7 +28,7 @@ from kaspr_delta.web.flows import brief, flows
 from kaspr_delta.web.letters_pages import all_letters, question, retry, short_text
 from kaspr_delta.web.picture import HEIGHT, WIDTH, picture
 from kaspr_delta.web.resource_page import resource_page, topic_page
-from kaspr_delta.web.store import Store
+from kaspr_delta.web.store import WebStore
 
 RETRY = "/ui/dead-letters/retry"
 """The path to which the form that retries dead letters is sent."""
@@ -43,7 +43,7 @@ class Pages:
     Given ``documents`` replace the applied ones, which then give only the age and the generation of each.
     """
 
-    store: Store
+    store: WebStore
     documents: list[Document] | None = None
     _seals: Seals = field(default_factory=Seals, init=False, repr=False)
     _templates: Environment = field(init=False, repr=False)
@@ -125,7 +125,7 @@ class Pages:
         ]
         return Answer.of(status, headers, text, "text/html")
 
-    def _overview(self, store: Store, plan: Plan) -> dict[str, Any]:
+    def _overview(self, store: WebStore, plan: Plan) -> dict[str, Any]:
         drawn = picture(plan)
         with ThreadPoolExecutor() as at_once:
             documents = at_once.submit(self._documents, store)
@@ -142,7 +142,7 @@ class Pages:
             "resources": [one for one in everything.values() if one.ref.kind != "app"],
         }
 
-    def _documents(self, store: Store) -> list[Document]:
+    def _documents(self, store: WebStore) -> list[Document]:
         applied = Registry(store.system).documents()
         if self.documents is None:
             return applied

@@ -19,7 +19,7 @@ from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.web.access import Visitor
 from kaspr_delta.web.past import Past
 from kaspr_delta.web.picture import edges_of
-from kaspr_delta.web.store import Store
+from kaspr_delta.web.store import WebStore
 
 # Records on the page of a topic.
 _RECORDS = 20
@@ -31,7 +31,7 @@ _NO_ROWS = {"last": None, "then": None, "versions": range(0), "key": "", "asks_k
 
 
 def resource_page(
-    store: Store, plan: Plan, documents: list[Document], ref: ResourceRef, visitor: Visitor
+    store: WebStore, plan: Plan, documents: list[Document], ref: ResourceRef, visitor: Visitor
 ) -> dict[str, Any]:
     """The values for the template of a resource that has a document."""
     with ThreadPoolExecutor() as at_once:  # each may be a statement of a second
@@ -52,7 +52,7 @@ def resource_page(
     }
 
 
-def topic_page(store: Store, plan: Plan, topic: TopicPlan) -> dict[str, Any]:
+def topic_page(store: WebStore, plan: Plan, topic: TopicPlan) -> dict[str, Any]:
     """The values for the template of a topic: its records, its binding, and the resources that it connects."""
     table, ref, label = topic.delta_name, topic.ref, str(topic.ref)
     with ThreadPoolExecutor() as at_once:
@@ -75,7 +75,7 @@ def topic_page(store: Store, plan: Plan, topic: TopicPlan) -> dict[str, Any]:
     }
 
 
-def _past(store: Store, plan: Plan, ref: ResourceRef) -> Past | None:
+def _past(store: WebStore, plan: Plan, ref: ResourceRef) -> Past | None:
     """The past of the table in which a resource keeps its rows; None if there is none."""
     keeps = kept_in(plan, ref)
     if keeps is None:
@@ -87,20 +87,20 @@ def _past(store: Store, plan: Plan, ref: ResourceRef) -> Past | None:
     return Past.of(store.tables, keeps, is_typed=isinstance(join, TableTableJoinPlan) and join.select is not None)
 
 
-def _events(store: Store, ref: ResourceRef) -> list[Event]:
+def _events(store: WebStore, ref: ResourceRef) -> list[Event]:
     """The events of all resources of this kind and name, the oldest first."""
     named = {"kind": kind_called(ref.kind), "name": ref.name}
     return sorted(Event(**row) for row in store.system.newest(EVENTS, ("at",), _EVENTS, named))
 
 
-def _batches_of(store: Store, ref: ResourceRef) -> list[dict[str, Any]] | str:
+def _batches_of(store: WebStore, ref: ResourceRef) -> list[dict[str, Any]] | str:
     """The last batches of a resource, the oldest first; the reason if they cannot be read."""
     order, where = ("checkpoint", "batch"), {"resource": str(ref)}
     found = readable("batches", lambda: store.system.newest(PROGRESS, order, _BATCHES, where))
     return found if isinstance(found, str) else found[::-1]
 
 
-def _rows(store: Store, plan: Plan, ref: ResourceRef, visitor: Visitor) -> dict[str, Any]:
+def _rows(store: WebStore, plan: Plan, ref: ResourceRef, visitor: Visitor) -> dict[str, Any]:
     """The rows of a resource, the newest or those of a version, and its last change."""
     past = _past(store, plan, ref)
     if past is None or not past.versions:

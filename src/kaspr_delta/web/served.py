@@ -24,7 +24,7 @@ from kaspr_delta.spec.webview import KasprWebView
 from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.web.metrics import Metrics
 from kaspr_delta.web.outbox import Outbox
-from kaspr_delta.web.store import Store
+from kaspr_delta.web.store import WebStore
 from kaspr_delta.web.view import View
 
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Site:
 class Served:
     """An application as it is applied by now, or as fixed by ``documents``. Close it in the end."""
 
-    store: Store
+    store: WebStore
     app: str | None
     documents: list[Document] | None = None
     site: Site = field(init=False)

@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from kaspr_delta.control.dead_letters import DeadLetters
-from kaspr_delta.control.figures import Figures
-from kaspr_delta.control.rebuilds import rebuilds_in
-from kaspr_delta.control.retry import RetryableDeadLetters
 from kaspr_delta.control.source_tables import columns_in_folder
-from kaspr_delta.control.totals import LocalTotals, Totals
-from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
+from kaspr_delta.control.store import FolderStore, Store
+from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.spec.ddl import Column
 from kaspr_delta.storage.layout import TOPIC
-from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.reads import NativePageReads, NativeSystemTables
+from kaspr_delta.storage.native.reads import NativePageReads
 from kaspr_delta.storage.page_reads import PageReads
-from kaspr_delta.storage.system_tables import SystemTables
 from kaspr_delta.web.access import Visitor
 from kaspr_delta.web.local_copy import LocalCopy
 
 
-class Store(Protocol):
+class WebStore(Store, Protocol):
     """The tables of one application, and what pages and metrics tell of them, without a Spark session."""
 
     @property
     def look(self) -> float:
         """Seconds between two looks at the registry."""
-
-    @property
-    def system(self) -> SystemTables:
-        """The tables whose names start with ``_kaspr``."""
 
     @property
     def tables(self) -> PageReads:
@@ -58,19 +46,7 @@ class Store(Protocol):
     def append(self, topic: str, records: pa.Table) -> None:
         """Append records to the Delta table of a topic in one commit; the table is made if it does not exist."""
 
-    def done(self) -> Totals:
-        """The totals of resources."""
-
-    def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:
-        """The resources of a plan that need a rebuild, with the reasons, as far as they are known."""
-
-    def letters(self, plan: Plan) -> DeadLetters:
-        """The dead letters."""
-
-    def figures(self, plan: Plan, only: ResourceRef | None = None) -> Figures:
-        """The numbers of an application. Rows and, where known, lags are those of all resources, or of one only."""
-
-    def seen_by(self, visitor: Visitor) -> Store:
+    def seen_by(self, visitor: Visitor) -> WebStore:
         """The store with the permissions of a visitor of pages."""
 
     def close(self) -> None:
@@ -78,21 +54,20 @@ class Store(Protocol):
 
 
 @dataclass
-class LocalStore:
-    """Tables on this machine's disk. The first read of a table makes a copy, which then follows the table."""
+class LocalStore(FolderStore):
+    """Implements WebStore for tables on this machine's disk.
 
-    delta: DeltaRs
+    The first read of a table makes a copy, which then follows the table.
+    """
+
     look: float = 0.5
-    system: NativeSystemTables = field(init=False)
     tables: PageReads = field(init=False)
-    _totals: LocalTotals = field(init=False)
     _copies: dict[Any, LocalCopy] = field(default_factory=dict, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
 
     def __post_init__(self) -> None:
-        self.system = NativeSystemTables(self.delta)
+        super().__post_init__()
         self.tables = NativePageReads(self.delta)
-        self._totals = LocalTotals(self.delta)
 
     @property
     def ready(self) -> bool:
@@ -119,18 +94,6 @@ class LocalStore:
     def append(self, topic: str, records: pa.Table) -> None:
         self.delta.ensure(topic, TOPIC)
         self.delta.append(topic, records)
-
-    def done(self) -> Totals:
-        return self._totals.read()
-
-    def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:
-        return rebuilds_in(plan, self.delta.rows)
-
-    def letters(self, plan: Plan) -> RetryableDeadLetters:
-        return RetryableDeadLetters(self.system, plan)
-
-    def figures(self, plan: Plan, only: ResourceRef | None = None) -> Figures:
-        return Figures.in_folder(self.delta, plan, self._totals, only)
 
     def seen_by(self, visitor: Visitor) -> LocalStore:  # noqa: ARG002  all are the user of the server
         return self
