@@ -74,14 +74,26 @@ async def _await(awaitable: Any) -> Any:
 
 
 def unfilled(snippet: Snippet, offered: tuple[str, ...]) -> tuple[str, ...]:
-    """The parameters of an entry point that neither the value nor an offered argument fills: every call fails.
+    """The parameters of an entry point that neither the value nor an offered argument fills: every call fails."""
+    signature = _signature(snippet)
+    return () if signature is None else _unfilled(signature, offered)
 
-    Only a function that the source defines, without decorators, is known.
-    """
+
+def may_get(snippet: Snippet, name: str) -> bool:
+    """Whether an entry point may get an offered argument of this name."""
+    signature = _signature(snippet)
+    if signature is None:
+        return True
+    plan = _planned(signature, (name,))
+    return name in plan.first or name in plan.keywords
+
+
+def _signature(snippet: Snippet) -> inspect.Signature | None:
+    """The signature of the entry point, if the source defines it without decorators."""
     for node in snippet.tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == snippet.entrypoint:
-            return () if node.decorator_list else _unfilled(_signature_of(node.args), offered)
-    return ()
+            return None if node.decorator_list else _signature_of(node.args)
+    return None
 
 
 def _unfilled(signature: inspect.Signature, offered: tuple[str, ...]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from kaspr_delta.functions.entrypoint import SnippetError, resolve, resolve_statements
+from kaspr_delta.functions.names import bound_names, undefined_names
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.diagnostics import Finding, Location, Positions, Severity, has_errors, sorted_findings
@@ -24,12 +25,14 @@ from kaspr_delta.spec.document import Document, read_document
 from kaspr_delta.spec.limits import LONGEST_FILE, MOST_FILES, Allowance
 from kaspr_delta.spec.manifest import MANIFEST, Manifest
 from kaspr_delta.spec.messages import found, manifest_findings
+from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.values import Value, Values
 from kaspr_delta.spec.values_file import DEFAULTS, is_of_values, read_values
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _SEPARATOR = re.compile(r"^(---|\.\.\.)(?=\s|$)")
 _NOTHING = re.compile(r"^\s*(#.*)?$|^%")
+_INIT = ("spec", "processors", "init")
 _SUFFIXES = {".yaml", ".yml"}
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -247,10 +250,24 @@ def _load_document(
             findings.append(
                 Finding(Severity.ERROR, _location(error, source, path, document), error.message, error.hint)
             )
+    findings.extend(_undefined(snippets, document))
     if manifest is None or has_errors(findings):
         return LoadedManifests((), sorted_findings(findings), frozenset(_named(document.data)), document.used)
     loaded = LoadedManifest(manifest, document.text, Location(file, start.line), document.positions, snippets)
     return LoadedManifests((loaded,), sorted_findings(findings), values=document.used)
+
+
+def _undefined(snippets: Mapping[FieldPath, Snippet], document: Document) -> Iterator[Finding]:
+    """A warning for each name in a function that is not defined. Steps and responses see the names of ``init``."""
+    init = snippets.get(_INIT)
+    shared = {"context", *(bound_names(init) if init is not None else ())}
+    for path, snippet in snippets.items():
+        sees = path == _INIT or path[-1] in {"map", "filter"} or path[:2] == ("spec", "response")
+        given = shared if sees else frozenset[str]()
+        for name, line, column in undefined_names(snippet, given):
+            at = _at(snippet.source, line, column, path, document)
+            hint = suggestion(name, {*given, *bound_names(snippet)}) or "define or import it; each use of it fails"
+            yield Finding(Severity.WARNING, at, f"nothing defines the name '{name}'", hint)
 
 
 def _named(data: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -274,13 +291,18 @@ def _snippet(path: FieldPath, source: str, entrypoint: str | None, positions: Po
 def _location(error: SnippetError, source: str, path: FieldPath, document: Document) -> Location:
     if error.line is None:
         return document.positions.value((*path, "entrypoint"))
+    return _at(source, error.line, error.column, path, document)
+
+
+def _at(source: str, line_of_source: int, column: int, path: FieldPath, document: Document) -> Location:
+    """The location of a place in Python, whose line and column count from 1."""
     location = document.positions.location((*path, "python"))
-    line = location.text_line + error.line - 1
+    line = location.text_line + line_of_source - 1
     written = document.line(line).rstrip()
-    text = next(iter(source.splitlines()[error.line - 1 :]), "").rstrip()
+    text = next(iter(source.splitlines()[line_of_source - 1 :]), "").rstrip()
     # If the YAML line is the Python line with indentation, the column is exact.
     if location.style == "|" and written.endswith(text):
-        return Location(location.value.file, line, len(written) - len(text) + max(1, error.column))
+        return Location(location.value.file, line, len(written) - len(text) + max(1, column))
     # Folded and quoted text has lost its line breaks.
     return location.value
 

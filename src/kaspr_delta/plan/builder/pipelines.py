@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any, TypeAlias
 
-from kaspr_delta.functions.call import unfilled
+from kaspr_delta.functions.call import may_get, unfilled
+from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.builder.applications import Declared, Defaults
 from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.definition import resources as plans
@@ -33,6 +34,7 @@ def agent_plan(agent: Declared[AgentSpec], references: References, topics: Colle
     source, common = _input(agent, references, topics), _common(agent, references)
     for table in common["tables"]:
         _compare_key_serializers(agent, table, references)
+    _refuse_unfilled_parameters(agent, references.report)
     if agent.ref in references.waiting or source is None:
         return None
     return plans.AgentPlan(
@@ -49,6 +51,7 @@ def agent_plan(agent: Declared[AgentSpec], references: References, topics: Colle
 def task_plan(task: Declared[TaskSpec], references: References) -> plans.TaskPlan | None:
     """The plan of a task; None if it waits."""
     given, common = task.spec.schedule, _common(task, references)
+    _refuse_unfilled_parameters(task, references.report)
     if task.ref in references.waiting:
         return None
     interval = milliseconds(given.interval) if given and given.interval else None
@@ -60,11 +63,11 @@ def web_view_plan(view: Declared[WebViewSpec], references: References) -> plans.
     """The plan of a web view; None if it waits."""
     request, common = view.spec.request, _common(view, references)
     _refuse_parameters_twice(view, references.report)
+    in_path = tuple(part.parameter for part in parts_of(request.path) if part.parameter is not None)
+    _refuse_unfilled_parameters(view, references.report, in_path)
     if view.ref in references.waiting:
         return None
-    plan = plans.WebViewPlan(**common, method=request.method, path=request.path, response=_response(view))
-    _refuse_unfilled_parameters(view, plan, references.report)
-    return plan
+    return plans.WebViewPlan(**common, method=request.method, path=request.path, response=_response(view))
 
 
 def refuse_addresses_twice(views: Collection[Declared[WebViewSpec]], report: Report) -> None:
@@ -184,15 +187,31 @@ def _refuse_parameters_twice(view: Declared[WebViewSpec], report: Report) -> Non
                 report.error(at, message, "give the table another paramName")
 
 
-def _refuse_unfilled_parameters(view: Declared[WebViewSpec], plan: plans.WebViewPlan, report: Report) -> None:
-    """Report parameters of functions that get nothing, most likely misspelt parameters of the path."""
-    in_path = tuple(part.parameter for part in parts_of(view.spec.request.path) if part.parameter is not None)
-    indexes = {operation.name: index for index, operation in view.spec.processors.steps()}
-    for number, step in enumerate(plan.pipeline):
-        if step.function is None:
-            continue
-        offered = (*(in_path if number == 0 else ()), *(table.parameter for table in step.tables))
-        for name in unfilled(step.function, offered):
-            at = view.at(*OPERATIONS, indexes[step.name], step.kind, "python")
-            message = f"nothing fills the parameter '{name}' of '{step.function.entrypoint}'"
-            report.error(at, message, suggestion(name, offered, "beside the value it can have"))
+def _refuse_unfilled_parameters(resource: Piped, report: Report, in_path: tuple[str, ...] = ()) -> None:
+    """Report parameters of functions that get nothing, and tables that an operation gets and none of them uses.
+
+    ``in_path`` are the parameters of a request's path, which the first function gets.
+    """
+    for number, (index, operation) in enumerate(resource.spec.processors.steps()):
+        tables = tuple(table.param_name for table in operation.tables)
+        offered, of_tables = (*(in_path if number == 0 else ()), *tables), dict.fromkeys(tables, False)
+        at = (*OPERATIONS, index)
+        for path, snippet in _functions(resource, at):
+            of_tables |= {name: of_tables[name] or may_get(snippet, name) for name in of_tables}
+            if path[-1] not in {"map", "filter"}:
+                continue
+            for name in unfilled(snippet, offered):
+                message = f"nothing fills the parameter '{name}' of '{snippet.entrypoint}'"
+                hint = suggestion(name, offered, "beside the value it can have")
+                report.error(resource.at(*path, "python"), message, hint)
+        for place, (name, used) in enumerate(of_tables.items()):
+            if not used:
+                message = f"no function of operation '{operation.name}' has a parameter '{name}' for this table"
+                report.warning(resource.at(*at, "tables", place, "paramName"), message, "add one, or remove the table")
+
+
+def _functions(resource: Piped, at: FieldPath) -> Iterator[tuple[FieldPath, Snippet]]:
+    """The functions of an operation, with their paths in the ``spec``."""
+    for path, snippet in resource.loaded.snippets.items():
+        if path[1 : 1 + len(at)] == at:
+            yield path[1:], snippet
