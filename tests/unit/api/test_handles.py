@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -178,3 +179,24 @@ def test_a_typed_table_is_exported_as_its_columns(tmp_path: Path) -> None:
     assert lines == ['"id","price","tags","bits"', '10,1.50,"{""a"":1}","AA=="', "9,,,"]
     assert write_columns(rows, typed.columns, str(tmp_path / "items.parquet"), None) == 2
     assert read_table(tmp_path / "items.parquet")["tags"].to_pylist() == [[("a", 1)], None]
+
+
+def test_several_writers_make_one_new_topic_and_each_record_is_there_once(tmp_path: Path) -> None:
+    text = "KasprTable/t: {}\nKasprJoin/j: {leftStream: {topic: new}, rightTable: t, on: key, outputChannel: seen}"
+    (tmp_path / "shop.yaml").write_text(manifests("shop", text))
+    apps = [Application.open(tmp_path / "shop.yaml", warehouse=tmp_path / "wh") for _ in range(4)]
+
+    def produce(n: int) -> None:
+        apps[n % 4].topic("new").produce([{"key": n, "value": n}, {"key": n, "value": -n}])
+
+    with ThreadPoolExecutor(4) as at_once:
+        list(at_once.map(produce, range(1, 13)))
+    topic: Any = apps[0].topic("new")
+    records = topic.records()
+    assert sorted(one["value"] for one in records) == sorted([*range(1, 13), *range(-12, 0)])
+    offsets = [one["offset"] for one in records]
+    assert offsets == sorted(set(offsets))
+    assert [one["value"] for one in topic.records(tail=3)] == [one["value"] for one in records[-3:]]
+    assert topic.records(after=offsets[20]) == records[21:]
+    assert topic.records(1, key=5)[0]["value"] == 5
+    assert topic.end >= offsets[-1]
