@@ -25,7 +25,7 @@ KasprTable/orders: {}
 KasprTable/pictures: {keySerializer: raw, valueSerializer: raw}
 KasprJoin/priced: {leftTable: orders, rightTable: products, column: product, outputChannel: prices}
 KasprAgent/take:
-  input: {topic: raw-orders}
+  input: {topic: {name: raw-orders}}
   processors: {pipeline: [take], operations: [{name: take, map: {python: "def take(value): return value"}}]}
 """
 TEN = datetime(2024, 5, 1, 10, tzinfo=timezone.utc)

@@ -128,15 +128,15 @@ def test_numbers_and_dates_are_compared_as_spark_compares_them(spark: SparkSessi
     columns = "key STRING, x DOUBLE, y FLOAT, day DATE, price DECIMAL(38, 4)"
     upsert = Upsert(compare=("x", "y", "day", "price"), also=(), keep="keep")
     day, price, nan = date(2024, 5, 1), Decimal("1.5000"), float("nan")
-    most = Decimal("9" * 34 + ".9999")
+    most, least = (Decimal(f"{sign}{34 * '9'}.9999") for sign in ("", "-"))
     stored: dict[str, tuple[Any, ...]] = {
         "same": (0.1, 0.1, day, price),
         "nan": (nan, nan, date.min, most),
-        "zero": (0.0, 0.0, day, -most),
+        "zero": (0.0, 0.0, day, least),
         "null": (None, None, None, None),
         "gone": (1.0, 1.0, day, price),
     }
-    given = stored | {"zero": (-0.0, 0.0, day, -most), "null": (None, None, date.max, None)}
+    given = stored | {"zero": (-0.0, 0.0, day, least), "null": (None, None, date.max, None)}
     given["new"] = (nan, 1e-45, day, most)
     rows = [(key, *row, key != "gone") for key, row in given.items()]
     frame = spark.createDataFrame(rows, f"{columns}, keep BOOLEAN").coalesce(1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
@@ -18,6 +18,8 @@ from kaspr_delta.serde.files.arrow_rows import EXACT
 from kaspr_delta.serde.files.read import format_named
 from kaspr_delta.serde.files.untyped import BASE64_COLUMN, JSON_COLUMN, field_value
 from kaspr_delta.serde.json_text import value_text
+from kaspr_delta.serde.typed_values import column_text
+from kaspr_delta.spec.ddl import Column as DdlColumn
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.arrow_types import collected
 
@@ -38,19 +40,37 @@ def export_format(path: str, given: str | None) -> ExportFormat:
     return cast("ExportFormat", wanted)
 
 
-def write_rows(rows: DataFrame, path: str, file_format: str | None, *, flat: bool) -> int:
-    """Write rows with columns. Returns their number. Raises UsageError.
+def write_rows(rows: DataFrame, path: str, file_format: str | None) -> int:
+    """Write results of a join. Returns their number. Raises UsageError.
 
     Parquet keeps nested columns. In CSV lists and maps become JSON text and bytes base64; objects become columns such
-    as ``left.price`` if the file is ``flat``, else JSON text. A column of several types (a VARIANT) becomes JSON text.
+    as ``left.price``. A column of several types (a VARIANT) becomes JSON text.
     """
     wanted = export_format(path, file_format)
     if wanted == "csv":
-        columns = list(_columns(rows.schema, flat=flat))
+        columns = list(_columns(rows.schema))
     else:
         fields = [(rows[quoted(one.name)], one) for one in rows.schema.fields]
         columns = [_without_variants(column, one.dataType).alias(one.name) for column, one in fields]
     return _write(collected(rows.select(*columns)), path, wanted)
+
+
+def write_columns(rows: pa.Table, types: Sequence[DdlColumn], path: str, file_format: str | None) -> int:
+    """Write rows of a table with columns of its own. Returns their number. Raises UsageError.
+
+    Parquet keeps nested columns. In CSV they become JSON text, and bytes base64.
+    """
+    wanted = export_format(path, file_format)
+    for place, one in enumerate(types if wanted == "csv" else ()):
+        values = rows[one.name].to_pylist()
+        if one.type.name in {"STRUCT", "ARRAY", "MAP"}:
+            texts = column_text(one.type, values)
+        elif one.type.name == "BINARY":
+            texts = [None if value is None else base64.b64encode(value).decode() for value in values]
+        else:
+            continue
+        rows = rows.set_column(place, one.name, pa.array(texts, pa.string()))
+    return _write(rows, path, wanted)
 
 
 def write_pairs(pairs: list[tuple[Any, Any]], further: dict[str, pa.Array], path: str, file_format: str | None) -> int:
@@ -149,7 +169,7 @@ def _fields(cells: list[Any]) -> list[str]:
     return [] if any(not name or name.endswith((JSON_COLUMN, BASE64_COLUMN)) for name in names) else names
 
 
-def _columns(schema: StructType, *, flat: bool, above: str = "", name: str = "") -> Iterator[Column]:
+def _columns(schema: StructType, above: str = "", name: str = "") -> Iterator[Column]:
     """The columns of a CSV file."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
@@ -161,12 +181,12 @@ def _columns(schema: StructType, *, flat: bool, above: str = "", name: str = "")
         column_path, called = f"{above}{quoted(field.name)}", f"{name}{field.name}"
         column = F.col(column_path)
         match field.dataType:
-            case T.StructType() as inner if flat:
-                yield from _columns(inner, flat=flat, above=f"{column_path}.", name=f"{called}.")
+            case T.StructType() as inner:
+                yield from _columns(inner, f"{column_path}.", f"{called}.")
                 continue
             case T.VariantType():
                 column = F.to_json(column)
-            case T.StructType() | T.ArrayType() | T.MapType():
+            case T.ArrayType() | T.MapType():
                 column = row_text(column)
             case T.BinaryType():
                 column = base64_of(column)

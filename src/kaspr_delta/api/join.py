@@ -80,7 +80,7 @@ class JoinHandle(Frames):
 
         because(self.spark, "Spark exports results of joins")
         ordered = by_key(self._read()) if "key" in self._json_columns else self._read().orderBy("key")
-        return write_rows(self._decoded(ordered), path, file_format, flat=True)
+        return write_rows(self._decoded(ordered), path, file_format)
 
     def _decoded(self, rows: DataFrame) -> DataFrame:
         from kaspr_delta.storage.spark.decoded import decoded

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from kaspr_delta.api.export import write_pairs, write_rows
+from kaspr_delta.api.export import write_columns, write_pairs
 from kaspr_delta.api.frames import Frames, table_of
 from kaspr_delta.api.given import keys_given, rows_given
 from kaspr_delta.api.load import Content, LoadOptions, kinds_listed, load_format, read_content, rows_in
@@ -20,7 +20,6 @@ from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.files.arrow_rows import arrow_rows
 from kaspr_delta.serde.files.untyped import number_first, other_kind
 from kaspr_delta.serde.table_text import TableText
-from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.lazy_session import because
@@ -127,12 +126,12 @@ class TableHandle(Frames):
         """Write all rows, ordered by key, to one CSV or Parquet file, which replaces an existing one.
 
         Returns the number of rows. Numbers come first, then all other keys by JSON text. ``load`` reads the rows back.
-        See ``export.write_pairs`` and ``export.write_rows``. Raises UsageError.
+        See ``export.write_pairs`` and ``export.write_columns``. Raises UsageError.
         """
         typed = self.table.plan.typed
         if typed is not None:
-            because(self.table.spark, "Spark exports tables with columns of their own")
-            return write_rows(self.df.orderBy(*map(quoted, typed.key)), path, file_format, flat=False)
+            rows = self.to_arrow().sort_by([(name, "ascending") for name in typed.key])
+            return write_columns(rows, typed.columns, path, file_format)
         ordered = sorted(self.table.rows(), key=lambda row: (number_first(row.key), row.key))
         found = [(row, pair) for row in ordered if (pair := _readable(self.table.text, row)) is not None]
         return write_pairs([pair for _, pair in found], self._moments([row for row, _ in found]), path, file_format)

@@ -26,7 +26,7 @@ _SCALARS = {
     "BIGINT": ("LongType", pa.int64()),
     "FLOAT": ("FloatType", pa.float32()),
     "DOUBLE": ("DoubleType", pa.float64()),
-    "STRING": ("StringType", pa.string()),
+    **dict.fromkeys(("CHAR", "VARCHAR", "STRING"), ("StringType", pa.string())),
     "BINARY": ("BinaryType", pa.binary()),
     "DATE": ("DateType", pa.date32()),
     "TIMESTAMP": ("TimestampType", pa.timestamp("us", "UTC")),

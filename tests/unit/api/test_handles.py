@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pyarrow.parquet import read_table
 
+from kaspr_delta.api.export import write_columns
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.topic import ChangelogHandle
 from kaspr_delta.application import Application
 from kaspr_delta.cli.table import handle_of, has_raw_keys
+from kaspr_delta.engine.rows.row_texts import arrow_rows_of
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, SetupError, UsageError
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.joined_text import JoinedText
@@ -156,3 +161,42 @@ def test_rows_and_records_are_tables_of_arrow_and_pandas(tmp_path: Path) -> None
     assert list(app.table("orders").to_pandas()["key"]) == ["a", "b"]
     with pytest.raises(SetupError, match="polars is not installed: pip install polars"):
         app.table("orders").to_polars()
+
+
+def test_a_typed_table_is_exported_as_its_columns(tmp_path: Path) -> None:
+    schema = "id INT, price DECIMAL(9, 2), tags MAP<STRING, INT>, bits BINARY"
+    text = f'KasprTable/items: {{schema: "{schema}", key: [id]}}'
+    (tmp_path / "shop.yaml").write_text(manifests("shop", text))
+    app = Application.open(tmp_path / "shop.yaml", warehouse=tmp_path / "wh")
+    items = app.table("items")
+    assert items.export(str(tmp_path / "none.csv")) == 0
+    typed = items.table.plan.typed
+    assert typed is not None
+    values: list[dict[str, Any]] = [{"id": 10, "price": Decimal("1.50"), "tags": {"a": 1}, "bits": b"\x00"}, {"id": 9}]
+    rows = arrow_rows_of(typed.columns, values)
+    write_columns(rows, typed.columns, str(tmp_path / "items.csv"), None)
+    lines = (tmp_path / "items.csv").read_text().splitlines()
+    assert lines == ['"id","price","tags","bits"', '10,1.50,"{""a"":1}","AA=="', "9,,,"]
+    assert write_columns(rows, typed.columns, str(tmp_path / "items.parquet"), None) == 2
+    assert read_table(tmp_path / "items.parquet")["tags"].to_pylist() == [[("a", 1)], None]
+
+
+def test_several_writers_make_one_new_topic_and_each_record_is_there_once(tmp_path: Path) -> None:
+    text = "KasprTable/t: {}\nKasprJoin/j: {leftStream: {topic: new}, rightTable: t, on: key, outputChannel: seen}"
+    (tmp_path / "shop.yaml").write_text(manifests("shop", text))
+    apps = [Application.open(tmp_path / "shop.yaml", warehouse=tmp_path / "wh") for _ in range(4)]
+
+    def produce(n: int) -> None:
+        apps[n % 4].topic("new").produce([{"key": n, "value": n}, {"key": n, "value": -n}])
+
+    with ThreadPoolExecutor(4) as at_once:
+        list(at_once.map(produce, range(1, 13)))
+    topic: Any = apps[0].topic("new")
+    records = topic.records()
+    assert sorted(one["value"] for one in records) == sorted([*range(1, 13), *range(-12, 0)])
+    offsets = [one["offset"] for one in records]
+    assert offsets == sorted(set(offsets))
+    assert [one["value"] for one in topic.records(tail=3)] == [one["value"] for one in records[-3:]]
+    assert topic.records(after=offsets[20]) == records[21:]
+    assert topic.records(1, key=5)[0]["value"] == 5
+    assert topic.end >= offsets[-1]
