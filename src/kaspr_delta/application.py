@@ -253,6 +253,7 @@ class Application:
         """
         names = list(only)
         self.check(names)
+        session_of(self._spark)
         self._look_again()
         runner = self._runner(listener)
         try:
@@ -280,6 +281,7 @@ class Application:
         pause = interval("every", every)
         names = list(only)
         self.check(names)
+        session_of(self._spark)
         started: dict[ResourceRef, datetime] = {}
         while not stop.is_set():
             # Before the plan is read: a change between the two must not be missed.
