@@ -225,7 +225,7 @@ class Application:
         A statement that writes to a local warehouse takes no file lock: no other process may commit to the table
         meanwhile.
         """
-        because(self._spark, "Spark runs SQL")
+        because(self._spark, "it runs SQL")
         self.delta.use(self.spark)
         return self.spark.sql(text)
 
@@ -382,7 +382,7 @@ class Application:
                 # Before the registry forgets it, if possible: after an interruption here it can be deleted again.
                 from kaspr_delta.runtime.resources import remove_data
 
-                because(self._spark, "Spark removes tables")
+                because(self._spark, "it removes tables")
                 remove_data(self.spark, self.delta, self.declared, ref)
                 self._settled.forget()
             self._registry.change(lambda before: [document for document in before if document.id != (full, name)])
