@@ -229,7 +229,7 @@ class Application:
         A statement that writes to a local warehouse takes no file lock: no other process may commit to the table
         meanwhile.
         """
-        because(self._spark, "Spark runs SQL")
+        because(self._spark, "it runs SQL")
         self.delta.use(self.spark)
         return self.spark.sql(text)
 
@@ -257,6 +257,7 @@ class Application:
         """
         names = list(only)
         self.check(names)
+        session_of(self._spark)
         self._look_again()
         runner = self._runner(listener)
         try:
@@ -284,6 +285,7 @@ class Application:
         pause = interval("every", every)
         names = list(only)
         self.check(names)
+        session_of(self._spark)
         started: dict[ResourceRef, datetime] = {}
         while not stop.is_set():
             # Before the plan is read: a change between the two must not be missed.
@@ -384,7 +386,7 @@ class Application:
                 # Before the registry forgets it, if possible: after an interruption here it can be deleted again.
                 from kaspr_delta.runtime.resources import remove_data
 
-                because(self._spark, "Spark removes tables")
+                because(self._spark, "it removes tables")
                 remove_data(self.spark, self.delta, self.declared, ref)
                 self._settled.forget()
             self._registry.change(lambda before: [document for document in before if document.id != (full, name)])

@@ -78,7 +78,7 @@ class JoinHandle(Frames):
         """
         from kaspr_delta.storage.spark.decoded import by_key
 
-        because(self.spark, "Spark exports results of joins")
+        because(self.spark, "it exports the results of joins")
         ordered = by_key(self._read()) if "key" in self._json_columns else self._read().orderBy("key")
         return write_rows(self._decoded(ordered), path, file_format)
 

@@ -83,7 +83,7 @@ class TableHandle(Frames):
             content = read_content(self.table.plan, source, rows_in(source, known), options, json=known == "json")
             return self.put_content(content)
         path = str(Path(source).absolute()) if Path(source).is_dir() else source
-        spark = because(self.table.spark, f"Spark reads the Delta table {source}")
+        spark = because(self.table.spark, f"it reads the Delta table {source}")
         rows = self.table.delta.read_elsewhere(spark, path)
         if self.table.plan.typed is not None:
             from kaspr_delta.api.delta_load import load_delta

@@ -67,7 +67,7 @@ class TopicHandle(Frames):
         if count:
             rows = pa.Table.from_batches([effects], SCHEMA)
             if is_elsewhere:
-                because(self.spark, f"Spark writes to {self.plan.bound.endpoint.text}")
+                because(self.spark, f"it writes to {self.plan.bound.endpoint.text}")
                 self._endpoint().write(frame_of(self.spark, rows), "")
             else:
                 self.delta.ensure(self.spark, self.plan.delta_name, self.layout)
@@ -163,7 +163,7 @@ class ChangelogHandle(Frames):
         after: int = -1,
     ) -> list[dict[str, Any]]:
         """The changes of the table's rows, commit by commit, as ``TopicHandle.records`` selects them."""
-        because(self.table.spark, "the changes of a table as records are read by Spark")
+        because(self.table.spark, "it reads the changes of a table as records")
         serializers = self.table.plan.serializers
         bytes_ = None if key is ANY_KEY else encode_key(serializers.key, key)
         wanted = Wanted(limit, tail, bytes_, since, after)

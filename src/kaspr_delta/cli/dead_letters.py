@@ -12,10 +12,9 @@ import typer
 from kaspr_delta.cli.completion import complete_resource
 from kaspr_delta.cli.deployed import ProfileOption, TargetOption
 from kaspr_delta.cli.operation import operate
-from kaspr_delta.cli.progress import note, warn
+from kaspr_delta.cli.progress import note, print_lines, warn
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import UsageError
-from kaspr_delta.serde.json_lines import json_line
 
 
 def dead_letters(
@@ -64,8 +63,7 @@ def dead_letters(
     if retry:
         _retry(target, resource, only_failed=only_failed, yes=yes)
         return
-    for letter in target.open().dead_letters(resource):
-        typer.echo(json_line(letter))
+    print_lines(target.open().dead_letters(resource))
 
 
 def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool) -> None:

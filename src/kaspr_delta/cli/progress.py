@@ -7,14 +7,17 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar, copy_context
 from datetime import datetime, timezone
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from kaspr_delta.serde.json_lines import json_line
 
 if TYPE_CHECKING:
     from kaspr_delta.runtime.report import RunReport
@@ -25,6 +28,7 @@ ProgressOutput = Literal["auto", "live", "plain", "json"]
 
 
 _FILE_WIDTH = 120
+_LINES = 1_000
 _as_json: ContextVar[bool] = ContextVar("as_json", default=False)
 
 # Consoles are made at each use: tests and notebooks replace sys.stderr.
@@ -39,6 +43,13 @@ def results() -> Console:
     """Where results are shown, on standard output: as wide as the terminal, and wide enough in a file."""
     screen = Console(highlight=False)
     return screen if screen.is_terminal or "COLUMNS" in os.environ else Console(highlight=False, width=_FILE_WIDTH)
+
+
+def print_lines(values: Iterable[Any]) -> None:
+    """Print values as JSON lines on standard output, a thousand at a time: to print them one by one takes longer."""
+    lines = map(json_line, values)
+    while part := list(islice(lines, _LINES)):
+        typer.echo("\n".join(part))
 
 
 def log_as_json() -> None:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kaspr_delta.cli.completion import complete_readable, complete_topic
-from kaspr_delta.cli.progress import note
+from kaspr_delta.cli.progress import note, print_lines
 from kaspr_delta.cli.table import key_of
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError, UsageError
-from kaspr_delta.serde.json_lines import json_line, objects_of
+from kaspr_delta.serde.json_lines import objects_of
 
 if TYPE_CHECKING:
     from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
@@ -84,9 +84,8 @@ def consume(
     end, left = handle.end if follow else -1, most
     records = handle.records(most, tail=tail, **wanted)
     while True:
-        for record in records:
-            typer.echo(json_line(record))
-            end = max(end, record["offset"])
+        print_lines(records)
+        end = max([end, *(record["offset"] for record in records[-1:])])
         left = None if left is None else left - len(records)
         if not follow or left == 0:
             return

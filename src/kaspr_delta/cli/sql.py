@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from kaspr_delta.cli.progress import print_lines
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import UsageError
-from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.serde.typed_values import plain_json
 
 
@@ -31,5 +31,4 @@ def sql(
         rows = application.sql(statement).collect()
     except PySparkException as error:
         raise UsageError(str(error).strip().splitlines()[0]) from error
-    for row in rows:
-        typer.echo(json_line(plain_json(row.asDict(recursive=True))))
+    print_lines(plain_json(row.asDict(recursive=True)) for row in rows)

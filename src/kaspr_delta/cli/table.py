@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from kaspr_delta.cli.completion import complete_table
-from kaspr_delta.cli.progress import console, note
+from kaspr_delta.cli.progress import console, note, print_lines
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.serde.json_text import parse
 
 if TYPE_CHECKING:
@@ -94,9 +93,9 @@ def _get(application: Application, name: str, argument: str) -> None:
 def _print(rows: Iterable[tuple[Any, Any]]) -> None:
     from kaspr_delta.api.table import Windowed
 
-    for key, value in rows:
-        fields = key._asdict() if isinstance(key, Windowed) else {"key": key}
-        typer.echo(json_line({**fields, "value": value}))
+    print_lines(
+        {**(key._asdict() if isinstance(key, Windowed) else {"key": key}), "value": value} for key, value in rows
+    )
 
 
 def _load(target: Target, name: str, file: str, written_as: str | None, columns: Mapping[str, Sequence[str]]) -> None:

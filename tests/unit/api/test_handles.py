@@ -200,3 +200,29 @@ def test_several_writers_make_one_new_topic_and_each_record_is_there_once(tmp_pa
     assert topic.records(after=offsets[20]) == records[21:]
     assert topic.records(1, key=5)[0]["value"] == 5
     assert topic.end >= offsets[-1]
+
+
+def test_a_session_that_a_write_needs_starts_without_the_lock_of_the_table(tmp_path: Path) -> None:
+    text = 'KasprTable/items: {schema: "id INT, tags MAP<STRING, INT>", key: [id]}'
+    (tmp_path / "shop.yaml").write_text(manifests("shop", text))
+    app = Application.open(tmp_path / "shop.yaml", warehouse=tmp_path / "wh")
+    prepared: list[str] = []
+
+    def prepare(_: Any) -> None:
+        """Registers the table in another thread, as a session does that starts."""
+        with ThreadPoolExecutor(1) as other:
+            layout = app._layout("items")
+            assert layout is not None
+            other.submit(app.delta.create, running, "items", layout).result(timeout=30)
+        prepared.append(reasons[-1])
+
+    def start(reason: str) -> Any:
+        reasons.append(reason)
+        return running
+
+    reasons: list[str] = []
+    running: Any = SimpleNamespace(sql=lambda _: None)
+    app._spark = lazy_session(start, prepare)
+    with pytest.raises(AttributeError, match="createDataFrame"):
+        app.table("items").put({1: {"tags": {"a": 1}}})
+    assert prepared == ["delta-rs does not merge into 'items' (docs/design/native.md)"]

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import io
+import json
+import threading
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kaspr_delta import Application
 from kaspr_delta.cli.records import read_lines
 from kaspr_delta.errors import UsageError
 from kaspr_delta.serde.json_lines import json_line
@@ -97,3 +100,25 @@ def test_produce_reads_all_records_before_it_opens_the_warehouse(kaspr: Kaspr, t
 )
 def test_a_record_is_a_line_of_json(record: dict[str, Any], line: str) -> None:
     assert json_line(record) == line
+
+
+def test_a_followed_topic_gives_the_records_that_come(kaspr: Kaspr, tmp_path: Path) -> None:
+    manifests = Path(__file__).parents[3] / "bundles" / "order-system"
+    app = Application.open(manifests, warehouse=tmp_path / "wh")
+    topic = app.topic("raw-orders")
+    topic.produce([{"key": "old", "value": 1}])
+    over = threading.Event()
+
+    def produce() -> None:
+        """Again and again: the command finds the end of the topic at a moment that nobody knows."""
+        while not over.wait(0.2):
+            topic.produce([{"key": "new", "value": 2}, {"key": "newer", "value": 3}])
+
+    writer = threading.Thread(target=produce)
+    writer.start()
+    answer = kaspr("consume", "raw-orders", "--tail", 0, "--follow", "--max", 1, "--warehouse", tmp_path / "wh")
+    over.set()
+    writer.join()
+    assert [json.loads(line)["key"] for line in answer.out.splitlines()] == ["new"]
+    wrong = kaspr("consume", "raw-orders", "--from", "yesterday", "--warehouse", tmp_path / "wh")
+    assert (wrong.code, wrong.err) == (2, "'yesterday' is no time: write it as 2024-05-01T12:00:00Z\n")

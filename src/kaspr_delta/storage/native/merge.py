@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -46,7 +47,10 @@ def _merger(opened: DeltaTable, source: pa.Table, how: Upsert) -> TableMerger:
     of_source = {name: f"s.{quoted(name)}" for name in how.columns}
     keep = f"s.{quoted(how.keep)}"
     same = " AND ".join(f"t.{quoted(name)} = {of_source[name]}" for name in how.on)
-    different = " OR ".join(_differs(f"t.{quoted(name)}", of_source[name]) for name in how.compare) or "false"
+    # Of floating point the texts: -0.0 differs from 0.0, and NaN from nothing, as in Spark's MERGE.
+    form = {name: "CAST({} AS STRING)" if pt.is_floating(source[name].type) else "{}" for name in how.compare}
+    pairs = ((form[name].format(f"t.{quoted(name)}"), form[name].format(of_source[name])) for name in how.compare)
+    different = " OR ".join(starmap(_differs, pairs)) or "false"
     return (
         merger(opened, source, same)
         .when_matched_delete(f"NOT {keep}")

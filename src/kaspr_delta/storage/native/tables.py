@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from kaspr_delta.spec.ddl import Column
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
-from kaspr_delta.storage.lazy_session import because, is_running
+from kaspr_delta.storage.lazy_session import because, is_running, session_of
 from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.attempts import Attempts, NativeScan
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, columns_in
@@ -25,6 +26,7 @@ from kaspr_delta.storage.tables import (
     Commit,
     Frame,
     Merged,
+    Result,
     Scan,
     Tables,
     Texts,
@@ -57,6 +59,9 @@ class NativeTables(Tables):
     # -- create --------------------------------------------------------------------------------------------------------
 
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
+        _with_session(spark, lambda: self._create(spark, table, layout))
+
+    def _create(self, spark: SparkSession, table: str, layout: Layout) -> None:
         folder, identifier = self._delta.folder(table), self.namespace.identifier(table)
         with self.namespace.commit_lock(table):
             is_new = newest_version(folder) is None
@@ -64,9 +69,9 @@ class NativeTables(Tables):
                 # A catalog may remember a table whose folder was deleted.
                 spark.sql(f"DROP TABLE IF EXISTS {identifier}")
             if is_new and not self._delta.created(table, layout):
-                why = f"only Spark makes a table like '{table}'"
+                session = _needed(spark, "create", table)
                 statement = creation(self.namespace, table, layout, layout.properties)
-                self._retried(lambda: because(spark, why).sql(statement))
+                self._retried(lambda: session.sql(statement))
             elif is_running(spark) and (is_new or table not in self._listed):
                 spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {literal(str(folder))}")
             if is_new:
@@ -127,7 +132,7 @@ class NativeTables(Tables):
 
     def scan(self, spark: SparkSession, table: str, version: int | None = None) -> Scan:
         def all_rows() -> DataFrame:
-            return self.read(_needed(spark, "read", table), table, version)
+            return self.read(because(spark, _reason("read", table)), table, version)
 
         return NativeScan(all_rows, attempts=self._attempts, table=table, version=version)
 
@@ -145,7 +150,25 @@ class NativeTables(Tables):
         # A table in a folder has no row tracking: delta-rs cannot write one that has.
         return None if self._delta.has_folder(table) else super().appended_rows(spark, table)
 
-    # -- write: the parts of ``append`` and ``merge``, which Tables calls under the lock of the table -------------
+    # -- write --------------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        spark: SparkSession,
+        rows: Frame,
+        table: str,
+        transaction: Transaction | None = None,
+        *,
+        note: str | None = None,
+    ) -> None:
+        _with_session(spark, lambda: Tables.append(self, spark, rows, table, transaction, note=note))
+
+    def merge(
+        self, spark: SparkSession, rows: Frame, table: str, upsert: Upsert, copied_from: Scan | None = None
+    ) -> Merged:
+        return _with_session(spark, lambda: Tables.merge(self, spark, rows, table, upsert, copied_from))
+
+    # Tables calls these methods under the lock of the table's commits.
 
     def _append(
         self, spark: SparkSession, rows: Frame, table: str, transaction: Transaction | None, note: str | None
@@ -200,6 +223,29 @@ class NativeTables(Tables):
         return copied is not None
 
 
+class _SessionNeededError(Exception):
+    """An operation under the lock of a table needs a session that does not run yet."""
+
+
+def _with_session(spark: SparkSession, operation: Callable[[], Result]) -> Result:
+    """The result of an operation, which begins again if it finds that it needs a session.
+
+    A session that starts registers all tables under their locks, so none of these may be held meanwhile.
+    """
+    try:
+        return operation()
+    except _SessionNeededError:
+        session_of(spark)
+        return operation()
+
+
 def _needed(spark: SparkSession, operation: str, table: str) -> SparkSession:
-    """The session for an operation that delta-rs does not do with these rows and this table."""
-    return because(spark, f"delta-rs does not {operation} '{table}' (docs/design/native.md)")
+    """The session for an operation under a lock that delta-rs does not do with these rows and this table."""
+    if not is_running(spark):
+        because(spark, _reason(operation, table))
+        raise _SessionNeededError
+    return spark
+
+
+def _reason(operation: str, table: str) -> str:
+    return f"delta-rs does not {operation} '{table}' (docs/design/native.md)"

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.merge import merge as native_merge
@@ -40,3 +45,24 @@ def test_files_have_statistics_only_of_look_up_columns(delta: DeltaRs) -> None:
     (file,) = pa.table(opened.get_add_actions(flatten=True)).to_pylist()
     assert (file["min.key"], file["max.key"]) == ("a", "b")
     assert "min.value" not in file
+
+
+def test_minus_zero_differs_from_zero_and_nan_from_no_other_nan(delta: DeltaRs) -> None:
+    columns = "key STRING, x DOUBLE, day DATE, price DECIMAL(38, 4)"
+    nan, day, price = float("nan"), date(2024, 5, 1), Decimal("1.5000")
+    stored = {"same": (0.1, day, price), "nan": (nan, date.min, None), "zero": (0.0, day, None)}
+    stored["gone"] = (1.0, day, price)
+    given = {**stored, "zero": (-0.0, day, None), "new": (nan, date.max, -price)}
+
+    def rows(of: Mapping[str, tuple[Any, ...]]) -> pa.Table:
+        named = (dict(zip(("key", "x", "day", "price"), (key, *row), strict=True)) for key, row in of.items())
+        schema = arrow_schema(f"{columns}, keep BOOLEAN")
+        return pa.Table.from_pylist([{**one, "keep": one["key"] != "gone"} for one in named], schema)
+
+    delta.ensure("rows", Layout(columns, change_feed=True))
+    delta.append("rows", rows(stored).drop_columns(["keep"]))
+    folder, how = delta.folder("rows"), Upsert(compare=("x", "day", "price"), keep="keep")
+    assert native_merge(folder, delta.open("rows"), rows(given), how) == Merged(3, 2, 1)
+    found = {row["key"]: repr((row["x"], row["day"], row["price"])) for row in delta.rows("rows")}
+    assert found == {key: repr(row) for key, row in given.items() if key != "gone"}
+    assert native_merge(folder, delta.open("rows"), rows(given), how) == Merged(0)
