@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,7 @@ def test_runs_that_never_end_give_way_to_what_is_deployed(  # noqa: PLR0917  fix
     ends: bool,
     told: str,
 ) -> None:
-    monkeypatch.setattr(sys.modules["kaspr_delta.cli.deploy"], "_PATIENCE", 5.0 if ends else 0.0)
+    monkeypatch.setattr(import_module("kaspr_delta.cli.deploy"), "_PATIENCE", 5.0 if ends else 0.0)
     install_cli(bundle)
     job = {"job_id": 70, "name": "shop", "continuous": {"pause_status": paused}}
     (bundle / "plan").write_text(

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -48,7 +48,7 @@ class FakeApplication:
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let the command open this application; retries come at once."""
-    monkeypatch.setattr(sys.modules["kaspr_delta.cli.run"], "_BEFORE_RETRY", 0)
+    monkeypatch.setattr(import_module("kaspr_delta.cli.run"), "_BEFORE_RETRY", 0)
 
     def use(application: FakeApplication) -> FakeApplication:
         monkeypatch.setattr(Application, "open", lambda *_, **__: application)
