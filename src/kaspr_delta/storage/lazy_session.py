@@ -20,26 +20,34 @@ class LazySession:
     def __init__(self, start: Callable[[str], SparkSession], prepare: Callable[[SparkSession], None]) -> None:
         self._start, self._prepare = start, prepare
         self._session: SparkSession | None = None
+        # The thread that prepares the session.
+        self._preparing: int | None = None
         self._lock = threading.RLock()
         self.reason = ""
         """Why the next use needs Spark, as a sentence without its end; empty where the caller says it."""
 
     @property
     def is_running(self) -> bool:
-        """Whether the session was started."""
-        return self._session is not None
+        """Whether the session was started and prepared; for the thread that prepares it, whether it was started.
+
+        Another thread may hold the lock of a table, for which the preparation waits: it must not wait for the session.
+        """
+        return self._session is not None and self._preparing in {None, threading.get_ident()}
 
     @property
     def session(self) -> SparkSession:
         """The session itself. Raises what its start raises; the next use then starts it again."""
         with self._lock:
             if self._session is None:
-                self._session = self._start(self.reason)
+                session = self._start(self.reason)
+                self._preparing, self._session = threading.get_ident(), session
                 try:
-                    self._prepare(self._session)
+                    self._prepare(session)
                 except BaseException:
                     self._session = None
                     raise
+                finally:
+                    self._preparing = None
             return self._session
 
     def __getattr__(self, name: str) -> Any:
