@@ -490,7 +490,7 @@ class Application:
         def has(table: str, layout: Layout) -> bool:
             return layouts.get(table) == layout.fingerprint and not self.delta.was_created(table)
 
-        # Also registers existing tables: ``follow`` reads their columns.
+        # Also registers existing tables: Spark may read their columns in ``follow``.
         waiting = create_tables(self.spark, self.delta, known, has)
         plan = replace(self._typed, has=has).follow(without_waiting(known, waiting))
         plan, got = declare_storage(self.spark, self.delta, plan, has)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 class TopicHandle(Frames):
     """A topic. Records are dictionaries with key, value, timestamp (milliseconds), headers and partition.
 
-    ``layout`` is that of its table, which the first record creates.
+    ``layout`` is that of its table, which the first record or a session creates.
     """
 
     spark: SparkSession

@@ -6,7 +6,7 @@ import sys
 from importlib.machinery import ModuleSpec
 
 QUICK = frozenset({"produce", "consume", "table", "export", "status", "dead-letters", "get", "describe"})
-"""Commands that run nobody's functions, and that need no Spark over a folder."""
+"""Commands that run nobody's functions, and that, over a folder, seldom need Spark."""
 
 
 class _NoPandas:

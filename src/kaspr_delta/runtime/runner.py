@@ -338,8 +338,9 @@ class Runner:
 
     @contextlib.contextmanager
     def _recovered(self, refs: Sequence[ResourceRef]) -> Iterator[Mapping[str, Mapping[str, int]]]:
-        """Hold the locks of the resources, and recover from a killed run, also resources that share their tables.
+        """Hold the locks of the resources, and recover them from a killed run.
 
+        Where locks do not bind other processes, those of resources that share their tables are held too.
         Yields the batches that were folded before the recovery (see ``folded_batches``).
         """
         with disk_errors_explained(self.delta), contextlib.ExitStack() as held:

@@ -75,7 +75,8 @@ class Layout:
 
     columns: str
     change_feed: bool = False
-    # A new reader starts at version 0: the log of such a table is kept for ten years.
+    # Delta keeps the log of such a table for ten years. A new reader of a topic or channel starts at version 0; a run
+    # removes old commits of the other ones.
     keeps_log: bool = False
     # Delta compacts a table of many small appends as part of an append.
     compacts: bool = False

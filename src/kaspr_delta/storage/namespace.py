@@ -95,7 +95,7 @@ class LocalNamespace:
         return self.root / self.name / table
 
     def declared_location(self, table: str) -> str:
-        """The ``LOCATION`` with which a table is created; None where the catalog chooses."""
+        """The ``LOCATION`` with which a table is created."""
         return str(self.root / self.name / table)
 
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:

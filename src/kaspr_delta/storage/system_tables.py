@@ -95,7 +95,7 @@ def arrow_rows(table: str, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 @dataclass(frozen=True)
 class SessionSystemTables(RetryTables):
-    """Implements RetryTables with a session. Tables must exist to be written, and for ``rows``.
+    """Implements RetryTables with a session, over tables that exist.
 
     Delta keeps one transaction for each commit of Spark.
     """

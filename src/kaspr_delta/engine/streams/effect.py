@@ -1,4 +1,4 @@
-"""Effects of an agent: sends, table writes and dead letters. They are the rows of its log."""
+"""Effects of an agent, the rows of its log: sends, table writes, dead letters, and windows that close or expire."""
 
 from __future__ import annotations
 
