@@ -179,16 +179,19 @@ class _Reader:
 
     def _with_values(self, node: ScalarNode) -> Any:
         """The value of a scalar that has parameters, which are replaced in the document's text too."""
+        texts = list[str]()
 
         def shown(name: str) -> str:
-            return written(self._value(name, node))
+            texts.append(written(self._value(name, node)))
+            return texts[-1]
 
         start, end = node.start_mark.index, node.end_mark.index
         source, name = self.text[start:end], only_parameter(node.value) if node.style is None else None
-        if node.style in {"|", ">"}:
-            self.edits[start, end] = replaced(source, shown)
-            return replaced(node.value, shown)
         data = typed(self._value(name, node)) if name is not None else replaced(node.value, shown)
+        # Blanks at the edge of a value would count as indentation of a block.
+        if node.style in {"|", ">"} and all(text and text == text.strip() for text in texts):
+            self.edits[start, end] = replaced(source, shown)
+            return data
         # The lines below keep their numbers.
         self.edits[start, end] = json.dumps(data, ensure_ascii=False) + "\n" * source.count("\n")
         return data

@@ -59,7 +59,7 @@ class Values:
 
 
 def _short(name: str, value: Value | Problem) -> Value | Problem:
-    if isinstance(value, str) and (len(value) > LONGEST_VALUE or "\n" in value):
+    if isinstance(value, str) and (len(value) > LONGEST_VALUE or value.splitlines() not in ([], [value])):
         hint = f"the most are {LONGEST_VALUE:,} characters, on one line"
         return Problem(f"the value of '{name}' is too long for a field of a manifest", hint)
     return value

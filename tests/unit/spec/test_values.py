@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kaspr_delta.spec.document import read_document
@@ -72,7 +72,7 @@ def test_all_that_is_missing_is_said_once_and_leaves_no_second_mistake() -> None
     ]
 
 
-@pytest.mark.parametrize("value", ["two\nlines", "x" * (LONGEST_VALUE + 1)])
+@pytest.mark.parametrize("value", ["two\nlines", "two\u2028lines", "x" * (LONGEST_VALUE + 1)])
 def test_a_value_is_short(value: str) -> None:
     loaded = load_text(f"{HEAD}  description: ${{x}}\n", "m.yaml", values=Values({"x": value}))
     (text,) = texts_of(loaded)
@@ -93,9 +93,19 @@ def test_the_registry_keeps_the_values_on_the_same_lines() -> None:
 
 
 VALUE = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=8)
-FORMS = ("a: {}", 'a: "{}"', "a: '{}'", "a:\n  - {} # c", "a: |\n  {}\n  x", "a: [\"{}\", 'b {}']", 'a: "p\n  {}"')
+FORMS = (
+    "a: {}",
+    'a: "{}"',
+    "a: '{}'",
+    "a:\n  - {} # c",
+    "a: |\n  {}\n  x",
+    "a: >\n  {}",
+    "a: [\"{}\", 'b {}']",
+    'a: "p\n  {}"',
+)
 
 
+@example(["a: |\n  {}\n  x"], " ", "${x}")
 @given(st.lists(st.sampled_from(FORMS), min_size=1, max_size=4), VALUE, st.sampled_from(["${x}", "b ${x}", "$${${x}"]))
 def test_the_replaced_text_is_read_as_the_same_data_at_the_same_lines(forms: list[str], value: str, part: str) -> None:
     text = "\n".join(form.replace("a:", f"k{number}:").replace("{}", part) for number, form in enumerate(forms))
