@@ -37,12 +37,17 @@ def _page() -> Iterator[str]:
     for one in _CLASSES:
         yield f"## {one.__name__}\n"
         yield _prose(one.__doc__ or "") + "\n"
-        for name, member in vars(one).items():
+        for name, member in _members(one).items():
             called = isinstance(member, property | classmethod) or inspect.isfunction(member)
             if called and not name.startswith("_"):
                 yield f"### {one.__name__}.{name}\n"
                 yield f"```python\n{_signature(name, member)}\n```\n"
                 yield _prose(inspect.getdoc(member) or "") + "\n"
+
+
+def _members(one: type) -> dict[str, Any]:
+    """The members of a class and of those from which it inherits, in the order in which they are defined."""
+    return {name: member for of in reversed(one.__mro__[:-1]) for name, member in vars(of).items()}
 
 
 class _Text(str):

@@ -36,7 +36,7 @@ from kaspr_delta.settings import warehouse_location
 from kaspr_delta.spec.durations import interval
 from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.spec.loader import load_path
-from kaspr_delta.spec.values import Values
+from kaspr_delta.spec.values import Value, Values
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, TOPICS, Layout
 from kaspr_delta.storage.lazy_session import because, is_running, lazy_session, session_of
 from kaspr_delta.storage.limits import Limits
@@ -110,7 +110,7 @@ class Application:
         spark: SparkSession | None = None,
         profile: str | None = None,
         limits: Limits | None = None,
-        values: Mapping[str, str | int | float | bool] | None = None,
+        values: Mapping[str, Value] | None = None,
         starting: Starting | None = None,
     ) -> Application:
         """Open an application: apply the manifests of a file or folder, or, without one, use those applied before.

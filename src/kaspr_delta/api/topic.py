@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kaspr_delta.api.frames import Frames, table_of
 from kaspr_delta.api.given import records_given
-from kaspr_delta.api.records import ANY_KEY, milliseconds, to_effect, to_record
+from kaspr_delta.api.records import milliseconds, to_effect, to_record
 from kaspr_delta.api.table import refuse_made
-from kaspr_delta.api.wanted import Wanted, end_of_records
+from kaspr_delta.api.wanted import Recorded, Wanted
 from kaspr_delta.engine.agent.step import table_write
 from kaspr_delta.engine.rows.driver_table import DriverTable
 from kaspr_delta.engine.streams.effect import RECORD, SCHEMA, to_arrow
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicHandle(Frames):
+class TopicHandle(Recorded):
     """A topic. Records are dictionaries with key, value, timestamp (milliseconds), headers and partition.
 
     ``layout`` is that of its table, which the first record or a session creates.
@@ -74,32 +72,16 @@ class TopicHandle(Frames):
                 self.delta.append(self.spark, rows.select(RECORD), self.plan.delta_name)
         return count
 
-    def records(
-        self,
-        limit: int | None = None,
-        *,
-        tail: int | None = None,
-        key: Any = ANY_KEY,
-        since: datetime | None = None,
-        after: int = -1,
-    ) -> list[dict[str, Any]]:
-        """The records in order, from the start, at most ``limit``; or the last ones, as many as ``tail``.
+    @property
+    def _place(self) -> tuple[SparkSession, Tables, str]:
+        return self.spark, self.delta, self.plan.delta_name
 
-        Only those of a ``key``, ``since`` a time, or with an offset greater than ``after``.
-        """
-        bytes_ = None if key is ANY_KEY else encode_key(self.plan.serializers.key, key)
-        wanted = Wanted(limit, tail, bytes_, since, after)
+    def _stored_key(self, key: Any) -> bytes | None:
+        return encode_key(self.plan.serializers.key, key)
+
+    def _read(self, wanted: Wanted) -> list[dict[str, Any]]:
         rows = wanted.read(self.spark, self.delta, self.plan.delta_name, _for_all, lambda: self.stored)
         return [to_record(row, self.plan.serializers) for row in rows]
-
-    def to_arrow(self) -> pa.Table:
-        """The records as a table with the columns of ``records``; types are inferred from them."""
-        return records_as_table(self.records())
-
-    @property
-    def end(self) -> int:
-        """The greatest offset that is taken by now, for ``after``."""
-        return end_of_records(self.spark, self.delta, self.plan.delta_name)
 
     @property
     def df(self) -> DataFrame:
@@ -129,8 +111,11 @@ class TopicHandle(Frames):
 
 
 @dataclass(frozen=True, slots=True)
-class ChangelogHandle(Frames):
-    """The changelog of a table as a topic. Records that are produced to it are written to the table."""
+class ChangelogHandle(Recorded):
+    """The changelog of a table as a topic: the changes of its rows, commit by commit.
+
+    Records that are produced to it are written to the table.
+    """
 
     table: DriverTable
     made_from: str | None = None
@@ -153,30 +138,16 @@ class ChangelogHandle(Frames):
         self.table.put(rows.values())
         return len(effects)
 
-    def records(
-        self,
-        limit: int | None = None,
-        *,
-        tail: int | None = None,
-        key: Any = ANY_KEY,
-        since: datetime | None = None,
-        after: int = -1,
-    ) -> list[dict[str, Any]]:
-        """The changes of the table's rows, commit by commit, as ``TopicHandle.records`` selects them."""
-        because(self.table.spark, "it reads the changes of a table as records")
-        serializers = self.table.plan.serializers
-        bytes_ = None if key is ANY_KEY else encode_key(serializers.key, key)
-        wanted = Wanted(limit, tail, bytes_, since, after)
-        return [to_record(row, serializers) for row in wanted.in_spark(self.stored)]
-
-    def to_arrow(self) -> pa.Table:
-        """The records as a table with the columns of ``records``; types are inferred from them."""
-        return records_as_table(self.records())
-
     @property
-    def end(self) -> int:
-        """The greatest offset that is taken by now, for ``after``."""
-        return end_of_records(self.table.spark, self.table.delta, self.table.plan.delta_name)
+    def _place(self) -> tuple[SparkSession, Tables, str]:
+        return self.table.spark, self.table.delta, self.table.plan.delta_name
+
+    def _stored_key(self, key: Any) -> bytes | None:
+        return encode_key(self.table.plan.serializers.key, key)
+
+    def _read(self, wanted: Wanted) -> list[dict[str, Any]]:
+        because(self.table.spark, "it reads the changes of a table as records")
+        return [to_record(row, self.table.plan.serializers) for row in wanted.in_spark(self.stored)]
 
     @property
     def df(self) -> DataFrame:
@@ -194,29 +165,27 @@ class ChangelogHandle(Frames):
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelHandle(Frames):
-    """The channel of a join: the records that it emitted, in order, including tombstones (value None)."""
+class ChannelHandle(Recorded):
+    """The channel of a join: the records that it emitted, in order, including tombstones (value None).
+
+    A record has a key and the value ``{"left":…, "right":…}``. The key is None in a join of streams, if a record
+    without a key found no match.
+    """
 
     spark: SparkSession
     delta: Tables
     join: JoinPlan
     application: Plan
 
-    def records(
-        self,
-        limit: int | None = None,
-        *,
-        tail: int | None = None,
-        key: Any = ANY_KEY,
-        since: datetime | None = None,
-        after: int = -1,
-    ) -> list[dict[str, Any]]:
-        """Emissions in order as ``TopicHandle.records`` selects them: key and value ``{"left":…, "right":…}``.
+    @property
+    def _place(self) -> tuple[SparkSession, Tables, str]:
+        return self.spark, self.delta, self.join.log
 
-        The key is None in a join of streams, if a record without a key found no match.
-        """
+    def _stored_key(self, key: Any) -> str:
+        return JoinedText.of(self.join, self.application).keys.key(key)
+
+    def _read(self, wanted: Wanted) -> list[dict[str, Any]]:
         texts = JoinedText.of(self.join, self.application)
-        wanted = Wanted(limit, tail, None if key is ANY_KEY else texts.keys.key(key), since, after)
         return [
             {
                 "key": texts.key(row["key"]),
@@ -226,15 +195,6 @@ class ChannelHandle(Frames):
             }
             for row in wanted.read(self.spark, self.delta, self.join.log, self._as_text, lambda: self.stored)
         ]
-
-    def to_arrow(self) -> pa.Table:
-        """The records as a table with the columns of ``records``; types are inferred from them."""
-        return records_as_table(self.records())
-
-    @property
-    def end(self) -> int:
-        """The greatest offset that is taken by now, for ``after``."""
-        return end_of_records(self.spark, self.delta, self.join.log)
 
     @property
     def df(self) -> DataFrame:
@@ -270,19 +230,6 @@ class ChannelHandle(Frames):
                 place = rows.schema.get_field_index(side)
                 rows = rows.set_column(place, side, pa.array(column_text(of, rows[side].to_pylist()), pa.string()))
         return rows
-
-
-def records_as_table(records: list[dict[str, Any]]) -> pa.Table:
-    """Records as an Arrow table; timestamps are times in milliseconds, headers a list of names and texts."""
-    names = dict.fromkeys(name for record in records for name in record)
-    columns: dict[str, list[Any]] = {name: [record.get(name) for record in records] for name in names}
-    if "headers" in columns:
-        columns["headers"] = [[{"key": k, "value": v} for k, v in one.items()] for one in columns["headers"]]
-    found = table_of(columns)
-    if "timestamp" not in columns:
-        return found
-    times = pa.array(columns["timestamp"], pa.timestamp("ms", "UTC"))
-    return found.set_column(found.schema.get_field_index("timestamp"), "timestamp", times)
 
 
 def _for_all(rows: pa.Table) -> pa.Table:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kaspr_delta.api.frames import Frames, table_of
+from kaspr_delta.api.records import ANY_KEY
 from kaspr_delta.engine.rows.sequence import SEQ_BITS, end_of, version_of
 from kaspr_delta.storage.lazy_session import because
 from kaspr_delta.storage.native.appended import OnlySparkReadsError, appended
@@ -20,11 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Rows = list[dict[str, Any]]
-
-
-def end_of_records(spark: SparkSession, delta: Tables, table: str) -> int:
-    """The greatest offset that a record in the table may have by now; -1 where there is no table."""
-    return end_of(delta.newest(spark, table).version) if delta.exists(spark, table) else -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +73,13 @@ class Wanted:
     def _taken(self, parts: Iterator[Rows]) -> Rows:
         """The first or last records of the parts, of which the newest come first if the last ones are wanted."""
         most = self.limit if self.tail is None else self.tail
-        found: Rows = []
-        while (most is None or len(found) < most) and (part := next(parts, None)) is not None:
-            found = found + part if self.tail is None else part + found
-        if self.tail is None:
-            return found[: self.limit]
-        return found[len(found) - min(self.tail, len(found)) :][: self.limit]
+        taken, count = list[Rows](), 0
+        while (most is None or count < most) and (part := next(parts, None)) is not None:
+            taken.append(part)
+            count += len(part)
+        found = list(chain.from_iterable(taken if self.tail is None else reversed(taken)))
+        first = 0 if self.tail is None else max(0, count - self.tail)
+        return found[first:][: self.limit]
 
     def in_spark(self, records: DataFrame) -> Rows:
         """The records in order, of those that Spark has."""
@@ -95,3 +94,58 @@ class Wanted:
             records = records.orderBy(F.desc("offset")).limit(self.tail)
         records = records.orderBy("offset")
         return [row.asDict() for row in (records if self.limit is None else records.limit(self.limit)).collect()]
+
+
+class Recorded(Frames):
+    """A handle of a topic, a changelog or a channel: its records in order."""
+
+    __slots__ = ()
+
+    def records(
+        self,
+        limit: int | None = None,
+        *,
+        tail: int | None = None,
+        key: Any = ANY_KEY,
+        since: datetime | None = None,
+        after: int = -1,
+    ) -> list[dict[str, Any]]:
+        """The records in order, from the start, at most ``limit``; or the last ones, as many as ``tail``.
+
+        Only those of a ``key``, ``since`` a time, or with an offset greater than ``after``.
+        """
+        return self._read(Wanted(limit, tail, None if key is ANY_KEY else self._stored_key(key), since, after))
+
+    def to_arrow(self) -> pa.Table:
+        """The records as a table with the columns of ``records``; types are inferred from them.
+
+        Timestamps are times in milliseconds, headers a list of names and texts.
+        """
+        records = self.records()
+        names = dict.fromkeys(name for record in records for name in record)
+        columns: dict[str, list[Any]] = {name: [record.get(name) for record in records] for name in names}
+        if "headers" in columns:
+            columns["headers"] = [[{"key": k, "value": v} for k, v in one.items()] for one in columns["headers"]]
+        found = table_of(columns)
+        if "timestamp" not in columns:
+            return found
+        times = pa.array(columns["timestamp"], pa.timestamp("ms", "UTC"))
+        return found.set_column(found.schema.get_field_index("timestamp"), "timestamp", times)
+
+    @property
+    def end(self) -> int:
+        """The greatest offset that is taken by now, for ``after``; -1 where there is no table."""
+        spark, delta, table = self._place
+        return end_of(delta.newest(spark, table).version) if delta.exists(spark, table) else -1
+
+    @property
+    def _place(self) -> tuple[SparkSession, Tables, str]:
+        """The tables with the name of that of the records, and the session for them."""
+        raise NotImplementedError
+
+    def _stored_key(self, key: Any) -> bytes | str | None:
+        """A key as the table stores it."""
+        raise NotImplementedError
+
+    def _read(self, wanted: Wanted) -> list[dict[str, Any]]:
+        raise NotImplementedError

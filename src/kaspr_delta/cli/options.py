@@ -50,13 +50,7 @@ SetOption = Annotated[
 
 
 OPTIONS = ("--warehouse", "--app", "--values", "--set")
-"""The options of ``on_target``, each of which has a value."""
-
-
-def on_target(
-    warehouse: WarehouseOption = None, app: AppOption = None, values: ValuesOption = None, settings: SetOption = None
-) -> None:
-    """The options that name a target."""
+"""The options that name a target, each of which has a value."""
 
 
 def _version_asked(asked: bool) -> None:  # noqa: FBT001  called by typer
@@ -70,12 +64,11 @@ def before_command(
     app: AppOption = None,
     values: ValuesOption = None,
     settings: SetOption = None,
-    version: Annotated[  # noqa: ARG001
+    version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_version_asked, is_eager=True)
     ] = False,
 ) -> None:
     """Tables, agents and joins that stay up to date by themselves, on Spark and Delta Lake."""
-    on_target(warehouse, app, values, settings)
 
 
 def with_target(command: Callable[..., None]) -> Callable[..., None]:
@@ -88,7 +81,7 @@ def with_target(command: Callable[..., None]) -> Callable[..., None]:
     def run(context: typer.Context, **given: Any) -> None:
         command(Target.of(context), **{name: value for name, value in given.items() if name in names})
 
-    of_target = list(inspect.signature(on_target, eval_str=True).parameters.values())
+    *of_target, _ = inspect.signature(before_command, eval_str=True).parameters.values()
     _, *own = inspect.signature(command, eval_str=True).parameters.values()
     names = {one.name for one in own}
     if not names & {"path", "files"}:

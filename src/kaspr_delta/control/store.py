@@ -38,8 +38,20 @@ class Store(Protocol):
         """The numbers of an application. Rows and, where known, lags are those of all resources, or of one only."""
 
 
+class ByStatements:
+    """The answers of statements on system tables, wherever these are."""
+
+    system: SystemTables
+
+    def done(self) -> Totals:
+        return totals_by_spark(self.system.query)
+
+    def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:
+        return rebuilds_in(plan, self.system.query)
+
+
 @dataclass
-class FolderStore:
+class FolderStore(ByStatements):
     """Implements Store for the tables of an application in a folder of this machine."""
 
     delta: DeltaRs
@@ -53,9 +65,6 @@ class FolderStore:
     def done(self) -> Totals:
         return self._totals.read()
 
-    def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:
-        return rebuilds_in(plan, self.system.query)
-
     def letters(self, plan: Plan) -> RetryableDeadLetters:
         return RetryableDeadLetters(self.system, plan)
 
@@ -64,16 +73,10 @@ class FolderStore:
 
 
 @dataclass(frozen=True)
-class SessionStore:
+class SessionStore(ByStatements):
     """The same in a catalog, by a session. Lags are not known."""
 
     system: RetryTables
-
-    def done(self) -> Totals:
-        return totals_by_spark(self.system.query)
-
-    def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:
-        return rebuilds_in(plan, self.system.query)
 
     def letters(self, plan: Plan) -> RetryableDeadLetters:
         return RetryableDeadLetters(self.system, plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import symtable
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from kaspr_delta.functions.snippet import Snippet
@@ -32,7 +32,7 @@ def undefined_names(snippet: Snippet, given: Collection[str]) -> tuple[Undefined
     if any(node.id in _MADE_BY for node in used) or any(map(_imports_all, nodes)):
         return ()
     tables = list(_tables(symtable.symtable(snippet.source, "<manifest>", "exec")))
-    known = {*bound_names(snippet), *given, *dir(builtins)}
+    known = {*_bound(tables), *given, *dir(builtins)}
     missing = {
         symbol.get_name()
         for table in tables
@@ -49,7 +49,10 @@ def undefined_names(snippet: Snippet, given: Collection[str]) -> tuple[Undefined
 
 def bound_names(snippet: Snippet) -> frozenset[str]:
     """The names that the source binds at its top level, or as global names in its functions."""
-    tables = list(_tables(symtable.symtable(snippet.source, "<manifest>", "exec")))
+    return _bound(_tables(symtable.symtable(snippet.source, "<manifest>", "exec")))
+
+
+def _bound(tables: Iterable[symtable.SymbolTable]) -> frozenset[str]:
     return frozenset(
         symbol.get_name()
         for table in tables

@@ -471,8 +471,7 @@ class Tables:
 
         The note becomes the ``userMetadata`` of the commit.
         """
-        with self.namespace.commit_lock(table):
-            self._append(spark, rows, table, transaction, note)
+        self._alone(spark, table, lambda: self._append(spark, rows, table, transaction, note))
 
     def merge(
         self, spark: SparkSession, rows: Frame, table: str, upsert: Upsert, copied_from: Scan | None = None
@@ -482,19 +481,25 @@ class Tables:
         ``copied_from`` is a scan of another table that gives the rows with ``keep``: a backend may copy them into a new
         table instead of writing ``rows``.
         """
-        with self.namespace.commit_lock(table):
+
+        def written() -> Merged:
             if upsert.sole_writer and self._is_new(spark, table):
                 return self._fill(spark, rows, table, upsert, copied_from)
             return self._merge(spark, rows, table, upsert)
+
+        return self._alone(spark, table, written)
 
     def replace(self, spark: SparkSession, rows: Frame, table: str, condition: str = "true", **values: Value) -> None:
         """Replace all rows for which a condition holds by these, in one commit."""
         from pyspark.sql import functions as F
 
         replaced = F.expr(with_values(condition, values))
-        with self.namespace.commit_lock(table):
+
+        def overwritten() -> None:
             writer = _in_spark(spark, rows).writeTo(self.namespace.identifier(table))
             self._retried(lambda: writer.overwrite(replaced))
+
+        self._alone(spark, table, overwritten)
 
     def delete(self, spark: SparkSession, table: str, condition: str, **values: Value) -> None:
         """Delete the rows for which a condition holds."""
@@ -507,8 +512,12 @@ class Tables:
         self._commit(spark, table, f"UPDATE {self.namespace.identifier(table)} {change}")
 
     def _commit(self, spark: SparkSession, table: str, statement: str) -> None:
+        self._alone(spark, table, lambda: self._retried(lambda: spark.sql(statement).collect()))
+
+    def _alone(self, spark: SparkSession, table: str, operation: Callable[[], Result]) -> Result:  # noqa: ARG002
+        """The result of an operation under the lock of the table's commits."""
         with self.namespace.commit_lock(table):
-            self._retried(lambda: spark.sql(statement).collect())
+            return operation()
 
     # The methods from here to ``_merge`` are called under the lock of the table's commits.
 

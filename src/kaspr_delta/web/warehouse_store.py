@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from kaspr_delta.control.dead_letters import DeadLetters
 from kaspr_delta.control.figures import Figures
-from kaspr_delta.control.rebuilds import rebuilds_in
-from kaspr_delta.control.totals import Totals, sums_by_resource, totals_by_spark
+from kaspr_delta.control.store import ByStatements
+from kaspr_delta.control.totals import Totals, sums_by_resource
 from kaspr_delta.engine.agent.table_state import Cell, RowKey
 from kaspr_delta.engine.rows.row_texts import FOUND_BY_TEXT, Dialect, Row, TypedRows, best_of, row_texts
 from kaspr_delta.engine.streams.effect import RECORD
@@ -84,7 +84,7 @@ class WarehouseReader:
 
 
 @dataclass
-class WarehouseStore:
+class WarehouseStore(ByStatements):
     """The tables of one application in Unity Catalog. Lags are not known.
 
     Pages are read with the permissions of a visitor who has a token and for whom ``client_of`` makes a client. The
@@ -125,12 +125,6 @@ class WarehouseStore:
         self.warehouse.ensure(topic, TOPIC)
         columns = [records[name].to_pylist() for name in RECORD]
         self.warehouse.insert(topic, TOPIC.columns, list(zip(*columns, strict=True)))
-
-    def done(self) -> Totals:
-        return totals_by_spark(self.system.query)
-
-    def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:
-        return rebuilds_in(plan, self.system.query)
 
     def letters(self, plan: Plan) -> DeadLetters:
         return DeadLetters(self.system, plan)

@@ -34,7 +34,7 @@ def agent_plan(agent: Declared[AgentSpec], references: References, topics: Colle
     source, common = _input(agent, references, topics), _common(agent, references)
     for table in common["tables"]:
         _compare_key_serializers(agent, table, references)
-    _refuse_unfilled_parameters(agent, references.report)
+    _check_parameters(agent, references.report)
     if agent.ref in references.waiting or source is None:
         return None
     return plans.AgentPlan(
@@ -51,7 +51,7 @@ def agent_plan(agent: Declared[AgentSpec], references: References, topics: Colle
 def task_plan(task: Declared[TaskSpec], references: References) -> plans.TaskPlan | None:
     """The plan of a task; None if it waits."""
     given, common = task.spec.schedule, _common(task, references)
-    _refuse_unfilled_parameters(task, references.report)
+    _check_parameters(task, references.report)
     if task.ref in references.waiting:
         return None
     interval = milliseconds(given.interval) if given and given.interval else None
@@ -64,7 +64,7 @@ def web_view_plan(view: Declared[WebViewSpec], references: References) -> plans.
     request, common = view.spec.request, _common(view, references)
     _refuse_parameters_twice(view, references.report)
     in_path = tuple(part.parameter for part in parts_of(request.path) if part.parameter is not None)
-    _refuse_unfilled_parameters(view, references.report, in_path)
+    _check_parameters(view, references.report, in_path)
     if view.ref in references.waiting:
         return None
     return plans.WebViewPlan(**common, method=request.method, path=request.path, response=_response(view))
@@ -187,7 +187,7 @@ def _refuse_parameters_twice(view: Declared[WebViewSpec], report: Report) -> Non
                 report.error(at, message, "give the table another paramName")
 
 
-def _refuse_unfilled_parameters(resource: Piped, report: Report, in_path: tuple[str, ...] = ()) -> None:
+def _check_parameters(resource: Piped, report: Report, in_path: tuple[str, ...] = ()) -> None:
     """Report parameters of functions that get nothing, and tables that an operation gets and none of them uses.
 
     ``in_path`` are the parameters of a request's path, which the first function gets.

@@ -59,23 +59,22 @@ class NativeTables(Tables):
     # -- create --------------------------------------------------------------------------------------------------------
 
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
-        _with_session(spark, lambda: self._create(spark, table, layout))
+        self._alone(spark, table, lambda: self._create(spark, table, layout))
 
     def _create(self, spark: SparkSession, table: str, layout: Layout) -> None:
         folder, identifier = self._delta.folder(table), self.namespace.identifier(table)
-        with self.namespace.commit_lock(table):
-            is_new = newest_version(folder) is None
-            if is_new and is_running(spark):
-                # A catalog may remember a table whose folder was deleted.
-                spark.sql(f"DROP TABLE IF EXISTS {identifier}")
-            if is_new and not self._delta.created(table, layout):
-                session = _needed(spark, "create", table)
-                statement = creation(self.namespace, table, layout, layout.properties)
-                self._retried(lambda: session.sql(statement))
-            elif is_running(spark) and (is_new or table not in self._listed):
-                spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {literal(str(folder))}")
-            if is_new:
-                self._created.add(table)
+        is_new = newest_version(folder) is None
+        if is_new and is_running(spark):
+            # A catalog may remember a table whose folder was deleted.
+            spark.sql(f"DROP TABLE IF EXISTS {identifier}")
+        if is_new and not self._delta.created(table, layout):
+            session = _needed(spark, "create", table)
+            statement = creation(self.namespace, table, layout, layout.properties)
+            self._retried(lambda: session.sql(statement))
+        elif is_running(spark) and (is_new or table not in self._listed):
+            spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {literal(str(folder))}")
+        if is_new:
+            self._created.add(table)
 
     def ensure(self, spark: SparkSession, table: str, layout: Layout) -> None:
         if not self.is_listed(table):
@@ -152,21 +151,16 @@ class NativeTables(Tables):
 
     # -- write --------------------------------------------------------------------------------------------------------
 
-    def append(
-        self,
-        spark: SparkSession,
-        rows: Frame,
-        table: str,
-        transaction: Transaction | None = None,
-        *,
-        note: str | None = None,
-    ) -> None:
-        _with_session(spark, lambda: Tables.append(self, spark, rows, table, transaction, note=note))
+    def _alone(self, spark: SparkSession, table: str, operation: Callable[[], Result]) -> Result:
+        """The same. An operation begins again if it finds that it needs a session.
 
-    def merge(
-        self, spark: SparkSession, rows: Frame, table: str, upsert: Upsert, copied_from: Scan | None = None
-    ) -> Merged:
-        return _with_session(spark, lambda: Tables.merge(self, spark, rows, table, upsert, copied_from))
+        A session that starts registers all tables under their locks, so none of these may be held meanwhile.
+        """
+        try:
+            return super()._alone(spark, table, operation)
+        except _SessionNeededError:
+            session_of(spark)
+            return super()._alone(spark, table, operation)
 
     # Tables calls these methods under the lock of the table's commits.
 
@@ -225,18 +219,6 @@ class NativeTables(Tables):
 
 class _SessionNeededError(Exception):
     """An operation under the lock of a table needs a session that does not run yet."""
-
-
-def _with_session(spark: SparkSession, operation: Callable[[], Result]) -> Result:
-    """The result of an operation, which begins again if it finds that it needs a session.
-
-    A session that starts registers all tables under their locks, so none of these may be held meanwhile.
-    """
-    try:
-        return operation()
-    except _SessionNeededError:
-        session_of(spark)
-        return operation()
 
 
 def _needed(spark: SparkSession, operation: str, table: str) -> SparkSession:
