@@ -118,7 +118,7 @@ def test_a_run_reads_only_tables_with_new_commits_from_there_on_and_agents_that_
     assert len(asked) == documented_statements(), "\n".join(asked)
     with noted_statements() as asked:
         assert not again.run().resources
-    assert len(asked) == 1 + 3 + 4, "\n".join(asked)  # progress; logs; the sources of the join and of two agents
+    assert len(asked) == 1 + 1 + 3, "\n".join(asked)  # progress; logs; the sources of the join and of both agents
     assert streamed == {}
     assert not [*(tmp_path / "volume" / "_locks").iterdir()]
     again.table("products").put({"P1": {"price": 3}})

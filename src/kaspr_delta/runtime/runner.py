@@ -16,7 +16,7 @@ from kaspr_delta.control.totals import last_of
 from kaspr_delta.engine.batch.comparison import Comparison
 from kaspr_delta.engine.batch.progress import folded_batches, forget_old
 from kaspr_delta.engine.batch.recovery import Recovery
-from kaspr_delta.engine.batch.stream_run import ResourceRun
+from kaspr_delta.engine.batch.stream_run import ResourceRun, have_nothing_to_do
 from kaspr_delta.engine.retention import clean_logs, remove_old
 from kaspr_delta.engine.rows.planning import runs_here, side_by_side
 from kaspr_delta.errors import NotQuietError, RebuildNeededError
@@ -310,15 +310,9 @@ class Runner:
         if self.delta.namespace.locks_bind_other_processes:
             return False
         try:
-            runs = {ref: run_of(self.delta, self.plan, ref) for ref in _refs(stages)}
-            if any(run.resource.timed for run in runs.values()):
-                return False
+            runs = [run_of(self.delta, self.plan, ref) for ref in _refs(stages)]
             self._remove_old()  # before the look: the readers of a table see its deletions in this run
-            folded = folded_batches(self.delta, self.spark)
-            return all(
-                all(side_by_side([partial(runs[ref].has_nothing_to_do, self.spark, folded) for ref in stage.resources]))
-                for stage in stages
-            )
+            return have_nothing_to_do(self.spark, runs, folded_batches(self.delta, self.spark))
         except Exception:  # noqa: BLE001  under the locks it is raised again, and the resource is named
             return False
 

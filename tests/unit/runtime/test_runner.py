@@ -48,19 +48,17 @@ class Taken:
 def runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[RunEvent]]:
     """A function that runs both joins, given whether each has something to do. Returns the events of the run."""
 
-    def run(*, timed: bool = False, **busy: bool | Exception) -> list[RunEvent]:
-        def has_nothing_to_do(ref: ResourceRef) -> bool:
-            found = busy.get(ref.name, False)
-            if isinstance(found, Exception):
-                raise found
-            return not found
+    def run(**busy: bool | Exception) -> list[RunEvent]:
+        def have_nothing_to_do(_spark: Any, refs: list[ResourceRef], _folded: Any) -> bool:
+            found = [busy.get(ref.name, False) for ref in refs]
+            for one in found:
+                if isinstance(one, Exception):
+                    raise one
+            return not any(found)
 
-        def run_of(_delta: Any, _plan: Any, ref: ResourceRef) -> Any:
-            return SimpleNamespace(
-                resource=SimpleNamespace(timed=timed), has_nothing_to_do=lambda *_: has_nothing_to_do(ref)
-            )
-
-        monkeypatch.setattr(module, "run_of", run_of)
+        monkeypatch.setattr(module, "run_of", lambda _delta, _plan, ref: ref)
+        monkeypatch.setattr(module, "have_nothing_to_do", have_nothing_to_do)
+        monkeypatch.setattr(module, "remove_old", lambda *_: None)
         monkeypatch.setattr(module, "folded_batches", lambda *_: {})
         events: list[RunEvent] = []
         nothing: Any = None
@@ -77,8 +75,8 @@ def test_a_run_without_anything_to_do_takes_no_lease(runs: Callable[..., list[Ru
 
 @pytest.mark.parametrize(
     "work",
-    [{"priced": True}, {"same": True}, {"timed": True}, {"same": OSError("the log is being written")}],
-    ids=["first stage", "last stage", "clock", "unreadable"],
+    [{"priced": True}, {"same": True}, {"same": OSError("the log is being written")}],
+    ids=["first stage", "last stage", "unreadable"],
 )
 def test_a_run_with_work_for_one_resource_takes_the_leases(
     runs: Callable[..., list[RunEvent]], work: dict[str, Any]
