@@ -32,6 +32,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
         ("doctor", ["doctor", "/files/shop"]),
         ("dead-letters --retry --resource 'agent/a b'", ["dead-letters", "--retry", "--resource", "agent/a b"]),
         ("status", ["status"]),
+        ("delete agent mails --purge", ["delete", "agent", "mails", "--purge"]),
     ],
 )
 def test_the_task_of_operations_runs_the_command_on_its_application(text: str, arguments: list[str]) -> None:
@@ -39,10 +40,15 @@ def test_the_task_of_operations_runs_the_command_on_its_application(text: str, a
     assert expanded(["run", "bundles/shop", *WHERE]) == ["run", "bundles/shop", *WHERE]
 
 
+def test_the_task_of_operations_removes_all_data_of_its_application() -> None:
+    arguments = ["operation", "/files/shop", "shop", "purge --yes", *WHERE, "--values", "prod.yaml"]
+    assert expanded(arguments) == ["purge", "--own-job", "--yes", "shop", "--warehouse", "wh"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("delete join a --purge", "the job runs no 'delete', only: rebuild, dead-letters, doctor, status"),
+        ("run --continuous", "the job runs no 'run', only: rebuild, dead-letters, delete, doctor, status, purge"),
         ("rebuild 'join/a", "is no command: No closing quotation"),
         ("", "is no command"),
     ],
@@ -64,6 +70,7 @@ def test_another_command_is_refused(monkeypatch: pytest.MonkeyPatch, text: str, 
             ["dead-letters", "--resource", "agent/a b", "--retry", "--only-failed"],
             "dead-letters --resource 'agent/a b' --retry --only-failed",
         ),
+        (["delete", "agent", "mails", "--purge"], "delete agent mails --purge"),
     ],
 )
 def test_a_command_with_a_target_lets_the_job_run_it_and_prints_its_output(
