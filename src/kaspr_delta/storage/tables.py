@@ -266,15 +266,24 @@ class Tables:
         added = ", ".join(f"{'.'.join(map(quoted, path))} {kind}" for path, kind in columns)
         self._commit(spark, table, f"ALTER TABLE {self.namespace.identifier(table)} ADD COLUMNS ({added})")
 
-    def create_view(self, spark: SparkSession, view: str, table: str, columns: Mapping[str, str]) -> None:
-        """Create a view over a table unless it exists. ``columns``: column name to SQL expression."""
+    def create_view(
+        self, spark: SparkSession, view: str, table: str, columns: Mapping[str, str], instead: str | None = None
+    ) -> None:
+        """Create a view over a table unless it exists. ``columns``: column name to SQL expression.
+
+        Rows of the table ``instead`` stand for those with the same key; without ``keep`` they only hide them.
+        """
         if view in self._listed:
             return
-        select = ", ".join(f"{expression} AS `{name}`" for name, expression in columns.items())
-        spark.sql(
-            f"CREATE VIEW IF NOT EXISTS {self.namespace.identifier(view)} AS"
-            f" SELECT {select} FROM {self.namespace.identifier(table)}"
-        )
+        selected = ", ".join(f"{expression} AS {quoted(name)}" for name, expression in columns.items())
+        select = f"SELECT {selected} FROM {self.namespace.identifier(table)}"
+        if instead is not None:
+            other = self.namespace.identifier(instead)
+            select += (
+                f" AS old WHERE NOT EXISTS (SELECT 1 FROM {other} AS new WHERE new.key <=> old.key)"
+                f" UNION ALL SELECT {selected} FROM {other} WHERE keep"
+            )
+        spark.sql(f"CREATE VIEW IF NOT EXISTS {self.namespace.identifier(view)} AS {select}")
 
     def drop(self, spark: SparkSession, table: str) -> None:
         """Remove a table and its rows, for good. The folder of an external table stays, with its history."""

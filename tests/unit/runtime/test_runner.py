@@ -23,7 +23,7 @@ MANIFESTS = """
 KasprTable/orders: {}
 KasprTable/products: {}
 KasprJoin/priced: {leftTable: orders, rightTable: products, column: product}
-KasprJoin/same: {leftTable: priced, rightTable: products, on: key}
+KasprJoin/same: {leftTable: priced, rightTable: products, on: key, onChange: side-by-side}
 """
 ((PLAN,), _) = build_plans(load_text(manifests("shop", MANIFESTS), "m.yaml"))
 PRICED, SAME = ResourceRef("join", "priced"), ResourceRef("join", "same")
@@ -33,8 +33,12 @@ PRICED, SAME = ResourceRef("join", "priced"), ResourceRef("join", "same")
 class Taken:
     """Tables of a catalog, the leases of whose resources another run holds."""
 
-    asked: list[str] = field(default_factory=list)
+    shown: int = 0
     namespace: Any = field(init=False)
+
+    def query(self, _: Any, table: str, sql: str) -> list[dict[str, int]]:
+        assert (table, sql) == ("shown__same", "SELECT count(*) AS many FROM t")
+        return [{"many": self.shown}]
 
     def __post_init__(self) -> None:
         def refused(resource: str) -> Any:
@@ -48,7 +52,7 @@ class Taken:
 def runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[RunEvent]]:
     """A function that runs both joins, given whether each has something to do. Returns the events of the run."""
 
-    def run(**busy: bool | Exception) -> list[RunEvent]:
+    def run(shown: int = 0, **busy: bool | Exception) -> list[RunEvent]:
         def have_nothing_to_do(_spark: Any, refs: list[ResourceRef], _folded: Any) -> bool:
             found = [busy.get(ref.name, False) for ref in refs]
             for one in found:
@@ -62,7 +66,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[RunEvent]]:
         monkeypatch.setattr(module, "folded_batches", lambda *_: {})
         events: list[RunEvent] = []
         nothing: Any = None
-        tables: Any = Taken()
+        tables: Any = Taken(shown)
         assert Runner(nothing, tables, PLAN, events.append).until_quiet().resources == {}
         return events
 
@@ -75,8 +79,8 @@ def test_a_run_without_anything_to_do_takes_no_lease(runs: Callable[..., list[Ru
 
 @pytest.mark.parametrize(
     "work",
-    [{"priced": True}, {"same": True}, {"same": OSError("the log is being written")}],
-    ids=["first stage", "last stage", "unreadable"],
+    [{"priced": True}, {"same": True}, {"same": OSError("the log is being written")}, {"shown": 1}],
+    ids=["first stage", "last stage", "unreadable", "killed rebuild"],
 )
 def test_a_run_with_work_for_one_resource_takes_the_leases(
     runs: Callable[..., list[RunEvent]], work: dict[str, Any]
