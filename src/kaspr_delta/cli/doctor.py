@@ -190,7 +190,7 @@ def _jars() -> str:
 def _writable(location: Warehouse) -> str:
     if location.is_unity:
         return f"{location.text} (checked by --probe, or when a command runs)"
-    folder = Path(location.text).expanduser().absolute()
+    folder = Path(location.folder)
     try:
         existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
         with tempfile.TemporaryFile(dir=existing):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeAlias
+from urllib.parse import unquote, urlsplit
 
 from filelock import FileLock, Timeout
 
@@ -26,6 +27,8 @@ _STATE_FOLDER = "_kaspr"
 _VOLUMES = Path("/Volumes")
 _UNITY = r"unity://([^./]+)\.([^./]+)/([^?]+)(?:\?internal=([^./&]+))?(?:[?&]location=(.+))?"
 _MORE = "?internal=SCHEMA, ?location=URI, or ?internal=SCHEMA&location=URI behind it"
+# The beginning of a URI; also of one that was a Path, which has one slash.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 # Seconds between two looks at a lock that another process holds.
 _LOOK = 1.0
 
@@ -226,11 +229,20 @@ def lock_in_time(held: contextlib.ExitStack, namespace: Namespace, resource: str
 class Warehouse:
     """The location that ``--warehouse`` names: a folder, or ``unity://CATALOG.SCHEMA/VOLUME`` on Databricks.
 
-    Behind it may stand ``?internal=SCHEMA``, ``?location=URI``, or ``?internal=SCHEMA&location=URI``: tables that only
-    the engine reads are in that schema; new tables are external ones, each in a folder of its name there.
+    A folder may be a ``file:`` URI; raises UsageError for a URI of another scheme. Behind ``unity://`` may stand
+    ``?internal=SCHEMA``, ``?location=URI``, or ``?internal=SCHEMA&location=URI``: tables that only the engine reads are
+    in that schema; new tables are external ones, each in a folder of its name there.
     """
 
     text: str
+
+    def __post_init__(self) -> None:
+        scheme = _SCHEME.match(self.text)
+        if scheme is not None and scheme[1].lower() not in {"file", "unity"}:
+            msg = (
+                f"warehouse {self.text!r}: expected a folder, or unity://CATALOG.SCHEMA/VOLUME; {scheme[1]}: is unknown"
+            )
+            raise UsageError(msg)
 
     def namespace(self, schema: str) -> Namespace:
         """The namespace of an application whose schema has this name. Raises UsageError for a malformed warehouse."""
@@ -290,6 +302,8 @@ class Warehouse:
 
     @property
     def _root(self) -> Path:
+        if self.text.startswith("file:"):
+            return Path(unquote(urlsplit(self.text).path)).absolute()
         return Path(self.text).expanduser().absolute()
 
 
