@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.native.tables import NativeTables
+from tests.folders import folder_of
 
 Create = Callable[[NativeTables, "SparkSession", str, Layout], None]
 
@@ -27,9 +28,9 @@ def empty_tables_copied_from(templates: Path) -> Iterator[Create]:
     create = NativeTables.create
 
     def copied(self: NativeTables, spark: SparkSession, table: str, layout: Layout) -> None:
-        folder = self.namespace.folder(table)
+        folder = folder_of(self.namespace, table)
         template = templates / hashlib.sha256(repr(layout).encode()).hexdigest()
-        if folder is None or folder.exists():
+        if folder.exists():
             create(self, spark, table, layout)
         elif template.exists():
             shutil.copytree(template, folder)

@@ -1,7 +1,6 @@
-"""Delta tables in a folder of this machine through delta-rs: reads and small commits take milliseconds.
+"""Delta tables in a folder through delta-rs: reads and small commits take milliseconds.
 
-For the native backend, for commands that answer at once, and for the web side. Like every local commit, one made here
-takes the table's file lock.
+For the native backend, for commands that answer at once, and for the web side. A commit takes the lock of its table.
 """
 
 from __future__ import annotations
@@ -10,16 +9,17 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, columns_of_json
 from kaspr_delta.storage.arrow_types import aligned, arrow_schema, without_views
+from kaspr_delta.storage.folders import Folder, Stamp
 from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE, Layout
-from kaspr_delta.storage.namespace import LocalNamespace
+from kaspr_delta.storage.namespace import FolderNamespace
 from kaspr_delta.storage.native.log_files import (
     actions_of,
     commit_file,
@@ -44,14 +44,14 @@ class Head:
     """The newest commit of a table: its version, and the identity of its file, which a table created anew has not."""
 
     version: int
-    file: tuple[int, int]
+    file: Stamp
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaRs:
-    """The Delta tables of one namespace in a folder of this machine. A table that does not exist is read as empty."""
+    """The Delta tables of one namespace in a folder. A table that does not exist is read as empty."""
 
-    namespace: LocalNamespace
+    namespace: FolderNamespace
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class DeltaRs:
     def is_whole(self, table: str, version: int) -> bool:
         """Whether all files of a version exist: VACUUM removes old files that the newest version does not use."""
         opened = self.opened(table, version)
-        return opened is not None and all(Path(file).exists() for file in opened.file_uris())
+        return opened is not None and all(map(self.folder(table).has_file, _files_of(opened)))
 
     def table_id(self, table: str) -> str | None:
         """Delta's id of the table; None where there is no table."""
@@ -161,6 +161,7 @@ class DeltaRs:
             return False
         _deltalake().DeltaTable.create(
             str(self.folder(table)),
+            storage_options=self.namespace.options,
             schema=arrow_schema(layout.columns),
             mode="ignore",
             description=layout.storage.comment or None,
@@ -204,7 +205,7 @@ class DeltaRs:
             _write(self.open(table), rows, "overwrite")
 
     def has_folder(self, table: str) -> bool:
-        """Whether a table of this name lies in a folder of this machine; another one is in Spark's catalog."""
+        """Whether a table of this name lies in a folder; another one is in Spark's catalog."""
         return self.namespace.folder(table) is not None
 
     def opened(self, table: str, version: int | None = None) -> DeltaTable | None:
@@ -213,14 +214,16 @@ class DeltaRs:
 
     def open(self, table: str, version: int | None = None) -> DeltaTable:
         """The same. Raises deltalake's error where there is no table, or no such version."""
-        opened: DeltaTable = _deltalake().DeltaTable(str(self.folder(table)), version=version)
+        opened: DeltaTable = _deltalake().DeltaTable(
+            str(self.folder(table)), version=version, storage_options=self.namespace.options
+        )
         return opened
 
-    def folder(self, table: str) -> Path:
+    def folder(self, table: str) -> Folder:
         """The folder of a table. Raises SetupError for a table that has none (see ``has_folder``)."""
         folder = self.namespace.folder(table)
         if folder is None:
-            msg = f"the tables of {self.namespace.schema} are not on this machine"
+            msg = f"the tables of {self.namespace.schema} are not in a folder"
             raise SetupError(msg)
         return folder
 
@@ -355,15 +358,20 @@ def _fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return rows.select(schema.names).cast(schema)
 
 
-def _head(folder: Path, version: int) -> Head | None:
+def _head(folder: Folder, version: int) -> Head | None:
     try:
-        found = commit_file(folder, version).stat()
+        return Head(version, folder.stamp(commit_file(version)))
     except FileNotFoundError:
         return None
-    return Head(version, (found.st_ino, found.st_mtime_ns))
 
 
-def _tells_all(folder: Path, version: int) -> bool:
+def _files_of(opened: DeltaTable) -> list[str]:
+    """The data files of an opened table, in its folder."""
+    paths: list[str] = pa.table(opened.get_add_actions(flatten=True))["path"].to_pylist()
+    return list(map(unquote, paths))
+
+
+def _tells_all(folder: Folder, version: int) -> bool:
     actions = actions_of(folder, version)
     if misread(folder, actions):
         return False

@@ -1,4 +1,4 @@
-"""The system's own tables, retries and the reads of pages by delta-rs, for tables in a folder of this machine."""
+"""The system's own tables, retries and the reads of pages by delta-rs, for tables in a folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kaspr_delta.serde.typed_values import from_columns
 from kaspr_delta.spec.ddl import Type, quoted
 from kaspr_delta.storage.layout import CHANGE_FEED, SYSTEM
 from kaspr_delta.storage.native.delta_rs import DeltaRs, selected
-from kaspr_delta.storage.native.log_files import commit_of
+from kaspr_delta.storage.native.log_files import LOG, commit_of
 from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.native.sql_text import literal, value_literal
 from kaspr_delta.storage.page_reads import Columns, History, PageReads, TextFilter, UnreadableError
@@ -33,8 +33,8 @@ class NativePageReads(PageReads):
         return {table: readable(f"'{table}'", partial(self.delta.count, table)) for table in here}
 
     def tables(self) -> Sequence[str]:
-        namespace = self.delta.namespace
-        return sorted(log.parent.name for log in (namespace.root / namespace.name).glob("*/_delta_log"))
+        folder = self.delta.namespace.home
+        return sorted(name for name in folder.names() if (folder / name).has_folder(LOG))
 
     def history(self, table: str) -> History:
         if not self.delta.has_folder(table):
