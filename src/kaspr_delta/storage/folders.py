@@ -7,8 +7,10 @@ are reached; ``storage.stores`` knows how Spark and delta-rs reach them.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -218,9 +220,7 @@ class BucketFolder:
             return bytes(obstore.get(self._store, self._at(name)).bytes())
 
     def open(self, name: str) -> IO[bytes]:
-        with _library(self.uri) as obstore:
-            opened: IO[bytes] = obstore.open_reader(self._store, self._at(name))
-            return opened
+        return io.BytesIO(self.read(name))
 
     def make(self) -> None:
         """A bucket has no empty folders."""
@@ -239,8 +239,11 @@ class BucketFolder:
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[IO[bytes]]:
-        with _library(self.uri) as obstore, obstore.open_writer(self._store, self._at(name)) as file:
+        # Arrow takes no file of obstore: it asks such a file whether it is closed, and misreads the answer.
+        with tempfile.TemporaryFile() as file, _library(self.uri) as obstore:
             yield file
+            file.seek(0)
+            obstore.put(self._store, self._at(name), file)
 
     def remove(self, name: str) -> None:
         with _library(self.uri) as obstore:

@@ -24,6 +24,7 @@ from kaspr_delta.settings import APPLICATION_MARK
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.folders import BucketFolder, Folder, LocalFolder
 from kaspr_delta.storage.heartbeat import Lease
+from kaspr_delta.storage.layout import RESOURCES
 from kaspr_delta.storage.stores import STORES, Store, store_of
 
 _STATE_FOLDER = "_kaspr"
@@ -346,7 +347,8 @@ class Warehouse:
         """The names of the schemas in which an application was started. Raises OSError."""
         if self.is_unity:
             return (self.namespace("").name,)
-        return tuple(name for name in sorted(self.root.names()) if (self.root / name).has_folder(_STATE_FOLDER))
+        marks = (_STATE_FOLDER, RESOURCES)  # a bucket has no folder without files
+        return tuple(name for name in sorted(self.root.names()) if any(map((self.root / name).has_folder, marks)))
 
     def applied_schema(self, app: str | None) -> str:
         """The schema of the application that was applied here. Raises NotFoundError, and UsageError for several."""

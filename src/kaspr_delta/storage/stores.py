@@ -15,7 +15,8 @@ from typing import Any
 
 from kaspr_delta.errors import SetupError
 
-_LOG_STORE = Path(__file__).parent / "spark" / "log_store" / "conditional-log-store.jar"
+LOG_STORE = Path(__file__).parent / "spark" / "log_store" / "conditional-log-store.jar"
+"""The jar of the log store for Spark, with its source beside it."""
 # The version of the SDK for Java that hadoop-aws is made with, by the version of Hadoop in pyspark.
 _SDK_OF = {"3.5.0": "2.35.4"}
 # The parts of the SDK that hadoop-aws uses: all of it, the ``bundle``, is 686 MB.
@@ -58,7 +59,7 @@ class Store:
     def settings(self) -> dict[str, str]:
         """The settings of an embedded Spark."""
         name, value = self.log_store
-        found = {name: value, "spark.jars": str(_LOG_STORE), "spark.jars.excludes": "software.amazon.awssdk:bundle"}
+        found = {name: value, "spark.jars": str(LOG_STORE), "spark.jars.excludes": "software.amazon.awssdk:bundle"}
         if endpoint := _endpoint():  # one's own server: its buckets are in the path, not in the name of the host
             found |= {"spark.hadoop.fs.s3a.endpoint": endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}
         if region := os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"):
