@@ -34,7 +34,7 @@ EXTRAS = --extra local --extra databricks --extra notebooks --extra serve --extr
 .PHONY: help setup java demo test test-fast test-all test-spark test-connect test-s3 log-store test-lowest oracle chaos mutants lint fmt notebooks docs bench bench-large bench-docs lock clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## Create .venv with everything the other targets need
 

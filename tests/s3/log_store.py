@@ -1,4 +1,4 @@
-"""Compiles the log store for buckets: ``python -m tests.s3.log_store`` writes its jar. Ivy's folder has Delta's jars."""
+"""Compiles the log store for buckets: ``python -m tests.s3.log_store`` writes its jar. Needs the jars of Delta."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def demo(target: Target) -> None:
     """
     from kaspr_delta.application import Application
 
-    if target.location.is_unity:
+    if not target.location.is_here:
         raise UsageError("the demo runs on this machine: give a folder as --warehouse")
     folder = Path(target.location.folder) / "demo"
     shutil.rmtree(folder, ignore_errors=True)

@@ -180,8 +180,8 @@ class LocalNamespace(FolderNamespace):
 class BucketNamespace(FolderNamespace):
     """A folder of a bucket, by its URI.
 
-    Commits are atomic between processes there: each is a conditional PUT. The locks of commits and of batches keep
-    threads of this process apart, so that they do not take each other's versions.
+    Commits are atomic between processes there: each is a conditional PUT. The locks of commits and of batches keep only
+    threads of this process apart.
     """
 
     root: str

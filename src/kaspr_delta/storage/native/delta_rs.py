@@ -5,11 +5,12 @@ For the native backend, for commands that answer at once, and for the web side. 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 # The rows of a row group, which are held in memory until they are written: 8 MB of typical rows. Groups of five times
 # the size took a third longer to write, because of the memory; a look-up takes about as long.
 _ROWS_OF_A_GROUP = 20_000
+# In a folder conflicts are rare: all commits of this package take a lock.
+_CONFLICTS = 20
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +164,11 @@ class DeltaRs:
         """
         if not can_create(layout):
             return False
+        # Of two processes that create a table in a bucket at once, the second one finds it.
+        in_spite_of_others(lambda: self._create(table, layout))
+        return True
+
+    def _create(self, table: str, layout: Layout) -> None:
         _deltalake().DeltaTable.create(
             str(self.folder(table)),
             storage_options=self.namespace.options,
@@ -167,7 +177,6 @@ class DeltaRs:
             description=layout.storage.comment or None,
             configuration=layout.properties,
         )
-        return True
 
     def append(self, table: str, rows: pa.Table) -> None:
         """Append rows in one commit. Columns are matched by name; a missing column is null."""
@@ -177,32 +186,41 @@ class DeltaRs:
     def append_once(self, table: str, rows: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]) -> int:
         """Append rows of several transactions in one commit, and return the number of rows appended.
 
-        ``rows`` is called while the table's commit lock is held. Rows of a transaction that the table already has are
+        ``rows`` is called while the table's commit lock is held, and again if another process commits meanwhile, as it
+        can in a bucket. Rows of a transaction that the table already has are
         left out, and so is a transaction without rows; columns that a row does not name are null. Without the table
         nothing is appended.
         """
         with self.namespace.commit_lock(table):
-            opened = self.opened(table)
-            if opened is None:
-                return 0
-            parts = {Transaction(name, 1): part for name, part in rows().items() if part}
-            new = {one: part for one, part in parts.items() if not _has(opened, one)}
-            everything = [row for part in new.values() for row in part]
-            if new:
-                _write(opened, pa.Table.from_pylist(everything, _schema_of(opened)), "append", new)
+            return in_spite_of_others(lambda: self._append_once(table, rows))
+
+    def _append_once(self, table: str, rows: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]) -> int:
+        opened = self.opened(table)
+        if opened is None:
+            return 0
+        parts = {Transaction(name, 1): part for name, part in rows().items() if part}
+        new = {one: part for one, part in parts.items() if not _has(opened, one)}
+        everything = [row for part in new.values() for row in part]
+        if new:
+            # Not beside another commit, which may be newer than what was read for the rows.
+            _write(opened, pa.Table.from_pylist(everything, _schema_of(opened)), "append", new, retries=0)
         return len(everything)
 
     def delete(self, table: str, condition: str) -> None:
         """Delete the rows for which a SQL condition holds, in one commit."""
-        with self.namespace.commit_lock(table):
+
+        def deleted() -> None:
             opened = self.opened(table)
             if opened is not None:
                 opened.delete(condition, post_commithook_properties=_hooks())
 
+        with self.namespace.commit_lock(table):
+            in_spite_of_others(deleted)
+
     def replace(self, table: str, rows: pa.Table) -> None:
         """Replace all rows in one commit."""
         with self.namespace.commit_lock(table):
-            _write(self.open(table), rows, "overwrite")
+            in_spite_of_others(lambda: _write(self.open(table), rows, "overwrite"))
 
     def has_folder(self, table: str) -> bool:
         """Whether a table of this name lies in a folder; another one is in Spark's catalog."""
@@ -294,6 +312,14 @@ def _reader(sql: str, **tables: Any) -> Any:
         raise SetupError(msg) from error
 
 
+def in_spite_of_others(commit: Callable[[], Result]) -> Result:
+    """The result of a commit, which begins again where another writer's commit was in its way."""
+    for _ in range(_CONFLICTS):
+        with contextlib.suppress(_deltalake().exceptions.CommitFailedError):
+            return commit()
+    return commit()
+
+
 def is_refused(error: Exception) -> bool:
     """Whether delta-rs refuses a table because it does not know a feature of its protocol."""
     return isinstance(error, _deltalake().exceptions.DeltaError) and "Unsupported" in str(error)
@@ -310,13 +336,15 @@ def _has(opened: DeltaTable, transaction: Transaction) -> bool:
     return last is not None and last >= transaction.version
 
 
-def _write(opened: DeltaTable, rows: Any, mode: Any, transactions: Iterable[Transaction] = ()) -> None:
-    """Write a table of rows, or a reader of batches."""
+def _write(
+    opened: DeltaTable, rows: Any, mode: Any, transactions: Iterable[Transaction] = (), retries: int | None = None
+) -> None:
+    """Write a table of rows, or a reader of batches. ``retries``: how often it may commit after other writers."""
     deltalake = _deltalake()
     if isinstance(rows, pa.Table):
         rows = aligned(rows)
     marks = [deltalake.Transaction(one.app_id, one.version) for one in transactions]
-    properties = deltalake.CommitProperties(app_transactions=marks)
+    properties = deltalake.CommitProperties(app_transactions=marks, max_commit_retries=retries)
     deltalake.write_deltalake(
         opened,
         rows,

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from kaspr_delta.serde.typed_values import from_columns
 from kaspr_delta.spec.ddl import Type, quoted
 from kaspr_delta.storage.layout import CHANGE_FEED, SYSTEM
+from kaspr_delta.storage.namespace import lock_in_time
 from kaspr_delta.storage.native.delta_rs import DeltaRs, selected
 from kaspr_delta.storage.native.log_files import LOG, commit_of
 from kaspr_delta.storage.native.readable import readable
@@ -18,6 +19,9 @@ from kaspr_delta.storage.native.sql_text import literal, value_literal
 from kaspr_delta.storage.page_reads import Columns, History, PageReads, TextFilter, UnreadableError
 from kaspr_delta.storage.system_tables import RetryTables, RowsByName, arrow_rows
 from kaspr_delta.storage.tables import Value
+
+# Seconds to wait for another process: that long a lease lasts that a killed one left, and a bit.
+_PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,12 @@ class NativeSystemTables(RetryTables):
         return None if head is None else head.version
 
     def alone(self, table: str) -> contextlib.AbstractContextManager[object]:
-        return self.delta.namespace.table_group_lock(table)
+        namespace = self.delta.namespace
+        if namespace.locks_bind_other_processes:
+            return namespace.table_group_lock(table)
+        held = contextlib.ExitStack()
+        lock_in_time(held, namespace, f"a change of {table}", _PATIENCE)
+        return held
 
     def having(self, table: str, columns: Sequence[str], condition: str) -> list[dict[str, Any]]:
         return self.delta.rows(table, f"SELECT {', '.join(map(quoted, columns))} FROM t WHERE {condition}")
