@@ -422,7 +422,8 @@ class Application:
         Raises NotFoundError and AlreadyRunningError.
         """
         refs = self._refs(only) or self.plan.runs
-        if not is_running(self._spark):
+        # Leases are left to the run, which waits for all at once, also for those of a process that was killed.
+        if not is_running(self._spark) and self.delta.namespace.locks_bind_other_processes:
             for ref in refs:
                 with self.delta.namespace.resource_lock(str(ref)):
                     pass
