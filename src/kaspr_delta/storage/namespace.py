@@ -325,7 +325,9 @@ class Warehouse:
             expected = "expected a folder, s3://BUCKET/PATH, or unity://CATALOG.SCHEMA/VOLUME"
             raise UsageError(f"warehouse {self.text!r}: {expected}; {scheme[1]}: is unknown")
         if _BUCKET.fullmatch(self.text) is None:
-            raise UsageError(f"warehouse {self.text!r}: expected {scheme[1]}://BUCKET/PATH, of letters, digits and ._-")
+            # The text is not repeated: somebody may have put credentials into it.
+            form = f"{scheme[1]}://BUCKET/PATH, of letters, digits and ._-"
+            raise UsageError(f"a warehouse in a bucket is named {form}; credentials come from the environment")
 
     def namespace(self, schema: str) -> Namespace:
         """The namespace of an application whose schema has this name. Raises UsageError for a malformed warehouse."""
@@ -382,7 +384,7 @@ class Warehouse:
 
     @property
     def root(self) -> Folder:
-        """The folder or the place in the bucket."""
+        """The folder of the warehouse, here or in its bucket."""
         return LocalFolder(self._root) if self.is_here else BucketFolder(self.folder)
 
     @property
