@@ -28,7 +28,7 @@ compile = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes 
   --custom-compile-command "make lock"
 # In a process for each core. Those that need Java share one Spark session, which uses all cores by itself.
 NO_JAVA_TESTS = -n logical --dist worksteal -m "not spark and not slow" --ignore tests/spark
-EXTRAS = --extra local --extra databricks --extra notebooks --extra serve --extra s3
+EXTRAS = --extra local --extra databricks --extra notebooks --extra serve --extra s3 --extra telemetry
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-fast test-all test-spark test-connect test-s3 log-store test-lowest oracle chaos mutants lint fmt notebooks docs bench bench-large bench-docs lock clean

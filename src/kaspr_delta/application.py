@@ -46,6 +46,7 @@ from kaspr_delta.storage.plan_tables import tables_of
 from kaspr_delta.storage.settled import Settled
 from kaspr_delta.storage.system_tables import RetryTables
 from kaspr_delta.storage.tables import Tables
+from kaspr_delta.telemetry import observed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -259,11 +260,12 @@ class Application:
         self.check(names)
         session_of(self._spark)
         self._look_again()
-        runner = self._runner(listener)
-        try:
-            return runner.until_quiet(self._refs(names), stop)
-        finally:
-            self._tell(runner)
+        with observed(self.plan, listener) as observer:
+            runner = self._runner(observer)
+            try:
+                return runner.until_quiet(self._refs(names), stop)
+            finally:
+                self._tell(runner)
 
     def run_continuously(
         self,
@@ -300,11 +302,12 @@ class Application:
                     listener(Waits(ref, reason))
             known = [name for name in names if name in self._known]
             if known or not names:
-                runner = self._runner(listener)
                 # A task that was deleted and applied again starts a new schedule; the others keep theirs.
                 started = {task.ref: started[task.ref] for task in self.plan.tasks if task.ref in started}
-                runner.started = started
-                runner.continuously(stop, pause, self._refs(known), self._changed(runner, applied))
+                with observed(self.plan, listener) as observer:
+                    runner = self._runner(observer)
+                    runner.started = started
+                    runner.continuously(stop, pause, self._refs(known), self._changed(runner, applied))
                 self._tell(runner)
                 for ref, reason in runner.rebuilds.items():
                     log = self.declared.log_of(ref)

@@ -167,6 +167,8 @@ class Lines(Tallies):
                 "batch",
                 {
                     "resource": str(event.resource),
+                    "checkpoint": event.batch.checkpoint,
+                    "batch": event.batch.number,
                     "rowsIn": report.rows_in,
                     "rowsOut": report.rows_out,
                     "deadLetters": report.dead_letters,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kaspr_delta.plan.definition.resources import ResourceRef
 
 if TYPE_CHECKING:
+    from kaspr_delta.engine.batch.checkpoint import BatchId
     from kaspr_delta.engine.batch.progress import BatchReport
 
 
@@ -27,6 +28,7 @@ class Started(RunEvent):
 class BatchDone(RunEvent):
     """A resource has committed and folded a batch."""
 
+    batch: BatchId
     report: BatchReport
 
 

@@ -376,7 +376,7 @@ class Runner:
         run = run_of(self.delta, self.plan, ref)
         run.runner.companions = tuple(run_of(self.delta, self.plan, other).runner for other in self._companions(ref))
         if self.listener is not ignore_event:
-            run.runner.listener = lambda report: self.listener(BatchDone(ref, report))
+            run.runner.listener = lambda batch, report: self.listener(BatchDone(ref, batch, report))
         return run
 
     def _recover(self, ref: ResourceRef, folded: dict[str, dict[str, int]]) -> None:

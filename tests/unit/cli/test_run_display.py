@@ -9,6 +9,7 @@ from rich.console import Console
 
 from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, show_report
 from kaspr_delta.cli.run_display import Board, shown
+from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.progress import BatchReport
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.report import ResourceReport, RunReport
@@ -20,8 +21,8 @@ EVENTS: tuple[RunEvent, ...] = (
     Started(AGENT),
     LagSeen(JOIN, 1),
     LagSeen(JOIN, 1),
-    BatchDone(JOIN, BatchReport(3000, 2000, 0, 0, 0, 1.0)),
-    BatchDone(JOIN, BatchReport(1, 1, 1, 0, 0, 2.0)),
+    BatchDone(JOIN, BatchId("c1", 1), BatchReport(3000, 2000, 0, 0, 0, 1.0)),
+    BatchDone(JOIN, BatchId("c1", 2), BatchReport(1, 1, 1, 0, 0, 2.0)),
     CaughtUp(JOIN),
     Failed(AGENT, ValueError("no\nmore")),
 )
@@ -78,7 +79,7 @@ def test_json_lines_show_batches_failures_and_changes_of_lag(capsys: pytest.Capt
     assert all(line.pop("at").endswith("Z") for line in lines)
     assert lines[0] == {"event": "lag", "resource": "join/j", "rows": 1}
     counts = {"rowsIn": 1, "rowsOut": 1, "deadLetters": 1, "lag": 1, "seconds": 2.0}
-    assert lines[2] == {"event": "batch", "resource": "join/j", **counts}
+    assert lines[2] == {"event": "batch", "resource": "join/j", "checkpoint": "c1", "batch": 2, **counts}
     assert lines[3]["message"] == "no"
 
 

@@ -9,12 +9,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.counters import BatchTiming
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import Committed, Folding
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.batch.migrations import check_format
-from kaspr_delta.engine.batch.progress import BatchReport, folded_batches
+from kaspr_delta.engine.batch.progress import BatchReport, Reported, folded_batches
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.topic_commit import DirectAppend, appended
 from kaspr_delta.engine.rows.local_rows import LocalRows
@@ -35,7 +36,7 @@ class BatchRunner:
     # The resources that share tables with this one: their committed batches are folded before this one reads.
     companions: tuple[BatchRunner, ...] = ()
     # Called with the report of every folded batch, if the batch runs in this process.
-    listener: Callable[[BatchReport], None] | None = None
+    listener: Callable[[BatchId, BatchReport], None] | None = None
     log: Log = field(init=False)
     folding: Folding = field(init=False)
     # The error of the last batch, if it ran in this process: Spark's own error has only the text. No other batch runs
@@ -122,10 +123,10 @@ class BatchRunner:
         if self.shipped:
             self.fold_unfolded(spark, folded_batches(self.delta, spark))
 
-    def report(self, reports: Iterable[BatchReport]) -> None:
-        for report in reports:
+    def report(self, reports: Iterable[Reported]) -> None:
+        for batch, report in reports:
             if self.listener is not None:
-                self.listener(report)
+                self.listener(batch, report)
 
     @contextmanager
     def _locked(self, spark: SparkSession) -> Iterator[None]:

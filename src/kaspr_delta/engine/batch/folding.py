@@ -15,7 +15,7 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.counters import BatchTiming, counter, failed_natively
 from kaspr_delta.engine.batch.decision import Folded
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
-from kaspr_delta.engine.batch.progress import BatchReport, record_progress
+from kaspr_delta.engine.batch.progress import BatchReport, Reported, record_progress
 from kaspr_delta.engine.batch.resource import Resource, cost_of
 from kaspr_delta.engine.batch.topic_commit import appended
 from kaspr_delta.engine.rows.local_rows import LocalRows, last_of_each_key
@@ -108,7 +108,7 @@ class Folding:
         self._note(folded)
         return self._state_upto is not None
 
-    def fold_or_wait(self, spark: SparkSession, committed: Committed, *, may_wait: bool) -> list[BatchReport]:
+    def fold_or_wait(self, spark: SparkSession, committed: Committed, *, may_wait: bool) -> list[Reported]:
         """Fold a batch, or let it wait for others."""
         if not may_wait or not self.resource.folds_together:
             return self.fold(spark, [committed])
@@ -119,16 +119,16 @@ class Folding:
         self._last_batch_came = time.monotonic()
         return self.fold_all(spark) if state is None else self.fold_due()
 
-    def fold_due(self) -> list[BatchReport]:
+    def fold_due(self) -> list[Reported]:
         """Fold the waiting batches, if they are due. Their states may be deferred."""
         return self._fold_pending() if self.due else []
 
-    def fold_all(self, spark: SparkSession) -> list[BatchReport]:
+    def fold_all(self, spark: SparkSession) -> list[Reported]:
         reports = self._fold_pending() if self.pending_batches else []
         self._fold_state(spark)
         return reports
 
-    def _fold_pending(self) -> list[BatchReport]:
+    def _fold_pending(self) -> list[Reported]:
         batches = list(self.pending_batches)
         state = self._deferrable()
         # The rows belong to their stream's session, which has its own settings.
@@ -150,7 +150,7 @@ class Folding:
         state = newest_states(self.unmerged)
         return state if state.nbytes <= self.delta.limits.deferred_bytes else None
 
-    def fold(self, spark: SparkSession, batches: Sequence[Committed], *, with_state: bool = True) -> list[BatchReport]:
+    def fold(self, spark: SparkSession, batches: Sequence[Committed], *, with_state: bool = True) -> list[Reported]:
         """Fold batches, given in the order of the log, together, and record that in progress. May be repeated.
 
         Unless ``with_state``, their states are deferred.
@@ -165,7 +165,7 @@ class Folding:
         last.timing.done("fold")
         statistics = self.delta.statistics.drain()
         failures = failed_natively(statistics.native_failures)
-        reports = []
+        reports: list[Reported] = []
         for one, done in zip(batches, folded, strict=True):
             report = BatchReport(
                 rows_in=one.metadata.rows_in,
@@ -184,7 +184,7 @@ class Folding:
                 ),
             )
             record_progress(self.delta, spark, str(self.resource.ref), one.id, report)
-            reports.append(report)
+            reports.append((one.id, report))
         self._folded = last.id
         if with_state and self._state_folded is not None:
             self._record_state(spark, last.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass, fields
 from datetime import datetime, timedelta, timezone
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -30,6 +31,10 @@ class BatchReport:
     conflicts: int
     seconds: float
     counts: str = "{}"
+
+
+Reported: TypeAlias = tuple[BatchId, BatchReport]
+"""A batch with its report."""
 
 
 def record_progress(delta: Tables, spark: SparkSession, resource: str, batch: BatchId, report: BatchReport) -> None:

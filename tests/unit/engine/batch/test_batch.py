@@ -71,7 +71,7 @@ def shipped(batch: BatchRunner) -> BatchRunner:
 
 def test_a_pickled_batch_runner_has_no_listener(batch: BatchRunner) -> None:
     lock = threading.Lock()  # cannot be pickled
-    batch.listener = lambda _: lock.release()
+    batch.listener = lambda *_: lock.release()
     assert shipped(batch).listener is None
     assert batch.listener is not None
 

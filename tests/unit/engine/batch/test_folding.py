@@ -141,7 +141,7 @@ def batch(number: int, rows: int = 1) -> Committed:
 
 
 def commit_batch(join_folding: Folding, number: int, rows: int = 1, *, may_wait: bool = True) -> list[int]:
-    return [report.rows_in for report in join_folding.fold_or_wait(NO_SPARK, batch(number, rows), may_wait=may_wait)]
+    return [report.rows_in for _, report in join_folding.fold_or_wait(NO_SPARK, batch(number, rows), may_wait=may_wait)]
 
 
 def commit_batches(join_folding: Folding, *rows: int) -> list[int]:
@@ -243,7 +243,7 @@ def test_batches_of_a_failed_fold_stay_pending(runs: Runs, monkeypatch: pytest.M
     with pytest.raises(AssertionError):
         join_folding.fold_all(NO_SPARK)
     monkeypatch.delattr(join, "fold")
-    assert [report.rows_in for report in join_folding.fold_all(NO_SPARK)] == [1]
+    assert [report.rows_in for _, report in join_folding.fold_all(NO_SPARK)] == [1]
     assert runs.reported == [0, 1]
 
 
