@@ -10,7 +10,7 @@ import threading
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -70,6 +70,9 @@ class FolderNamespace:
 
     options: ClassVar[dict[str, str] | None] = None
     """The options with which delta-rs opens tables."""
+
+    properties: ClassVar[Mapping[str, str]] = {}
+    """Properties of each table beside those of its layout."""
 
     log_store: ClassVar[tuple[str, str] | None] = None
     """A setting, with its value, without which commits of a session would not be atomic between processes."""
@@ -187,6 +190,8 @@ class BucketNamespace(FolderNamespace):
     root: str
 
     poll_seconds: ClassVar[float] = 5.0
+    # Whoever opens a table reads each commit since its checkpoint: a request.
+    properties: ClassVar[Mapping[str, str]] = {"delta.checkpointInterval": "10"}
     locks_bind_other_processes: ClassVar[bool] = False
 
     @property

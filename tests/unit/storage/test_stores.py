@@ -76,7 +76,5 @@ def test_another_form_of_a_bucket_is_refused(text: str) -> None:
 def test_a_session_without_the_log_store_is_refused() -> None:
     """With Delta's own log store two processes replace each other's commits."""
     session = SimpleNamespace(conf=SimpleNamespace(get=lambda _name, default: default))
-    with pytest.raises(
-        SetupError, match=r"Set spark\.delta\.logStore\.s3a\.impl=io\.kaspr\.delta\.Cond"
-    ):
+    with pytest.raises(SetupError, match=r"Set spark\.delta\.logStore\.s3a\.impl=io\.kaspr\.delta\.Cond"):
         open_tables(Warehouse("s3://bucket/wh").namespace("shop")).create_schema(cast("Any", session))

@@ -175,7 +175,7 @@ class DeltaRs:
             schema=arrow_schema(layout.columns),
             mode="ignore",
             description=layout.storage.comment or None,
-            configuration=layout.properties,
+            configuration={**layout.properties, **self.namespace.properties},
         )
 
     def append(self, table: str, rows: pa.Table) -> None:
