@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import getpass
 import re
 import tempfile
 import threading
@@ -408,7 +408,7 @@ class Warehouse:
             return None
         if self.is_here:
             return self._root / "spark.log"
-        return Path(tempfile.gettempdir(), f"kaspr-delta-{os.getuid()}.log")
+        return Path(tempfile.gettempdir(), f"kaspr-delta-{getpass.getuser()}.log")
 
     @property
     def _root(self) -> Path:
