@@ -207,10 +207,10 @@ class BucketNamespace(FolderNamespace):
         return store_of(self.root).log_store
 
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
-        return _turns[self.root, f"commit {table}"]
+        return _turns[str(self.home), f"commit {table}"]
 
     def table_group_lock(self, name: str) -> contextlib.AbstractContextManager[object]:
-        return _turns[self.root, name]
+        return _turns[str(self.home), name]
 
     @contextlib.contextmanager
     def resource_lock(self, resource: str) -> Iterator[threading.Event]:
