@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from kaspr_delta.storage.layout import RESOURCES
 from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native.reads import NativeSystemTables
 from kaspr_delta.storage.opening import folder_tables
 
 COMMITS = int(os.environ.get("KASPR_DELTA_S3_COMMITS", "25"))
@@ -65,7 +67,8 @@ def test_two_processes_of_spark_and_one_of_delta_rs_that_are_killed_lose_nothing
 
 def test_two_processes_without_java_that_are_killed_lose_nothing_and_write_nothing_twice(warehouse: str) -> None:
     threads = [
-        threading.Thread(target=killed_again_and_again, args=(warehouse, f"native-{n}", "native", n)) for n in range(2)
+        threading.Thread(target=killed_again_and_again, args=(warehouse, f"native-{n}", "native", 5 * n))
+        for n in range(2)
     ]
     for thread in threads:
         thread.start()
@@ -74,3 +77,22 @@ def test_two_processes_without_java_that_are_killed_lose_nothing_and_write_nothi
     keys, version = rows_of(warehouse)
     assert sorted(keys) == sorted(f"native-{n}-{number}" for n in range(2) for number in range(COMMITS))
     assert version == 2 * COMMITS
+
+
+def test_a_change_of_the_applied_manifests_waits_for_that_of_another_process(warehouse: str) -> None:
+    tables = folder_tables(Warehouse(warehouse).namespace("shop"))
+    assert tables is not None
+    system, moments = NativeSystemTables(tables), list[str]()
+
+    def change(name: str) -> None:
+        with system.alone(RESOURCES):
+            moments.append(name)
+            time.sleep(1)
+            moments.append(name)
+
+    threads = [threading.Thread(target=change, args=(name,)) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert moments in (["one", "one", "two", "two"], ["two", "two", "one", "one"])

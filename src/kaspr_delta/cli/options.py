@@ -15,7 +15,7 @@ from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 from kaspr_delta.version import VERSION
 
 _WHERE = (
-    "Where the tables live: a folder, or unity://CATALOG.SCHEMA/VOLUME on Databricks."
+    "Where the tables live: a folder, s3://BUCKET/PATH, or unity://CATALOG.SCHEMA/VOLUME on Databricks."
     f" [env var: {WAREHOUSE_VARIABLE}; default: ./{DEFAULT_WAREHOUSE}]"
 )
 WarehouseOption = Annotated[str | None, typer.Option("--warehouse", metavar="DIR", help=_WHERE)]

@@ -10,7 +10,7 @@ import threading
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -70,6 +70,9 @@ class FolderNamespace:
 
     options: ClassVar[dict[str, str] | None] = None
     """The options with which delta-rs opens tables."""
+
+    properties: ClassVar[Mapping[str, str]] = {}
+    """Properties of each table beside those of its layout."""
 
     log_store: ClassVar[tuple[str, str] | None] = None
     """A setting, with its value, without which commits of a session would not be atomic between processes."""
@@ -187,6 +190,8 @@ class BucketNamespace(FolderNamespace):
     root: str
 
     poll_seconds: ClassVar[float] = 5.0
+    # Whoever opens a table reads each commit since its checkpoint: a request.
+    properties: ClassVar[Mapping[str, str]] = {"delta.checkpointInterval": "10"}
     locks_bind_other_processes: ClassVar[bool] = False
 
     @property
@@ -202,10 +207,10 @@ class BucketNamespace(FolderNamespace):
         return store_of(self.root).log_store
 
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
-        return _turns[self.root, f"commit {table}"]
+        return _turns[str(self.home), f"commit {table}"]
 
     def table_group_lock(self, name: str) -> contextlib.AbstractContextManager[object]:
-        return _turns[self.root, name]
+        return _turns[str(self.home), name]
 
     @contextlib.contextmanager
     def resource_lock(self, resource: str) -> Iterator[threading.Event]:

@@ -59,7 +59,14 @@ class Store:
     def settings(self) -> dict[str, str]:
         """The settings of an embedded Spark."""
         name, value = self.log_store
-        found = {name: value, "spark.jars": str(LOG_STORE), "spark.jars.excludes": "software.amazon.awssdk:bundle"}
+        found = {
+            name: value,
+            "spark.jars": str(LOG_STORE),
+            "spark.jars.excludes": "software.amazon.awssdk:bundle",
+            # For tables and files of others that are named as people name them.
+            name.replace(self.spark_scheme, self.scheme): value,
+            f"spark.hadoop.fs.{self.scheme}.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        }
         if endpoint := _endpoint():  # one's own server: its buckets are in the path, not in the name of the host
             found |= {"spark.hadoop.fs.s3a.endpoint": endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}
         if region := os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"):

@@ -175,7 +175,7 @@ class DeltaRs:
             schema=arrow_schema(layout.columns),
             mode="ignore",
             description=layout.storage.comment or None,
-            configuration=layout.properties,
+            configuration={**layout.properties, **self.namespace.properties},
         )
 
     def append(self, table: str, rows: pa.Table) -> None:
@@ -228,7 +228,12 @@ class DeltaRs:
 
     def opened(self, table: str, version: int | None = None) -> DeltaTable | None:
         """The table opened at a version, the newest by default; None where there is no table."""
-        return None if self.head(table) is None else self.open(table, version)
+        if self.folder(table).is_here:  # a look at names is quick, and a failure takes a moment
+            return None if self.head(table) is None else self.open(table, version)
+        try:
+            return self.open(table, version)
+        except _deltalake().exceptions.TableNotFoundError:
+            return None
 
     def open(self, table: str, version: int | None = None) -> DeltaTable:
         """The same. Raises deltalake's error where there is no table, or no such version."""

@@ -79,7 +79,7 @@ class NativeTables(Tables):
             spark.sql(f"DROP TABLE IF EXISTS {identifier}")
         if is_new and not self._delta.created(table, layout):
             session = _needed(spark, "create", table)
-            statement = creation(self.namespace, table, layout, layout.properties)
+            statement = creation(self.namespace, table, layout, {**layout.properties, **self.namespace.properties})
             self._retried(lambda: session.sql(statement))
         elif is_running(spark) and (is_new or table not in self._listed):
             spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {literal(folder.for_spark)}")

@@ -8,6 +8,7 @@ import logging
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.native.attempts import Attempts
@@ -102,3 +103,16 @@ def test_a_failure_of_an_operation_that_is_not_repeatable_is_raised(attempts: At
         attempts.attempt("append", "t", lambda opened: append_to(opened, strange), repeatable=False)
     cause = "ValueError: the table has no columns other"
     assert attempts.statistics.native_failures == {NativeFailure("append", "t", cause): 1}
+
+
+def test_an_operation_that_loses_against_another_writer_begins_again(attempts: Attempts) -> None:
+    attempts.delta.ensure("t", Layout("key STRING"))
+    lost = [CommitFailedError("of another process")]
+
+    def merges(_: DeltaTable) -> int:
+        if lost:
+            raise lost.pop()
+        return 1
+
+    assert attempts.attempt("merge", "t", merges) == 1
+    assert not attempts.statistics.native_failures

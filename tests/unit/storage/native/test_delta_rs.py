@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import columns_of, quoted
@@ -170,3 +171,20 @@ def test_a_feature_that_only_spark_reads_is_named(delta: DeltaRs) -> None:
     commit(delta, 1).write_text(json.dumps({"protocol": protocol}) + "\n")
     with pytest.raises(SetupError, match=r"only Spark reads \(TypeWidening\).* DROP FEATURE"):
         delta.rows("t")
+
+
+def test_rows_are_chosen_again_if_another_writer_commits_meanwhile(delta: DeltaRs) -> None:
+    """In a bucket no lock keeps other processes away."""
+    delta.ensure("t", SYSTEM[TOPICS])
+    seen = list[int]()
+
+    def rows() -> dict[str, list[dict[str, str]]]:
+        seen.append(delta.count("t"))
+        if len(seen) == 1:
+            write_deltalake(str(delta.folder("t")), names("of another writer"), mode="append")
+        return {"letter": [{"name": "b"}]}
+
+    assert delta.append_once("t", rows) == 1
+    assert seen == [0, 1]
+    assert delta.append_once("t", rows) == 0
+    assert sorted(row["name"] for row in delta.rows("t")) == ["b", "of another writer"]
