@@ -113,7 +113,10 @@ class WebApplication:
             return body
         user, url = self.access.user(http), http.url
         request = Request(http.method, url.path, url.query, http.headers, parameters, body, user)
-        return await self._in_a_thread(view, request)
+        started = time.monotonic()
+        answer = await self._in_a_thread(view, request)
+        self.served.traffic.answered(view.plan.name, answer.status, time.monotonic() - started)
+        return answer
 
     async def _in_a_thread(self, view: View, request: Request) -> Answer:
         limit = self._limits.setdefault(view.plan.name, anyio.CapacityLimiter(_AT_ONCE))

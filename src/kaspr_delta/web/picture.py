@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import mean
 
@@ -23,9 +23,10 @@ _PLACES = (0.5, 0.35, 0.65, 0.25, 0.75)
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A topic, table, join, agent, task or web view, with the position of its upper left corner."""
+    """A topic, table, join, agent, task or web view, with its column and the position of its upper left corner."""
 
     ref: ResourceRef
+    column: int
     x: int
     y: int
 
@@ -55,12 +56,15 @@ class Picture:
     height: int
 
 
-def picture(plan: Plan) -> Picture:
-    """The picture of a plan."""
+def picture(plan: Plan, labels: Collection[str] | None = None) -> Picture:
+    """The picture of a plan, or only of the boxes with these labels and of the lines between them."""
     edges = edges_of(plan)
     columns = _columns(plan, edges)
+    if labels is not None:
+        edges = [edge for edge in edges if edge.source in labels and edge.target in labels]
+        columns = [found for column in columns if (found := [label for label in column if label in labels])]
     boxes = {
-        label: Box(ResourceRef.of(label), _MARGIN + column * _ACROSS, _MARGIN + row * _DOWN)
+        label: Box(ResourceRef.of(label), column, _MARGIN + column * _ACROSS, _MARGIN + row * _DOWN)
         for column, labels in enumerate(columns)
         for row, label in enumerate(labels)
     }

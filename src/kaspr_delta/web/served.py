@@ -25,6 +25,7 @@ from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.web.metrics import Metrics
 from kaspr_delta.web.outbox import Outbox
 from kaspr_delta.web.store import WebStore
+from kaspr_delta.web.traffic import Traffic
 from kaspr_delta.web.view import View
 
 _log = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class Served:
     documents: list[Document] | None = None
     site: Site = field(init=False)
     metrics: Metrics = field(init=False)
+    traffic: Traffic = field(default_factory=Traffic, init=False)
     _registry: Registry = field(init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
