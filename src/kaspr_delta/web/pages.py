@@ -59,7 +59,7 @@ class Pages:
     guarded: bool = False
     _seals: Seals = field(default_factory=Seals, init=False, repr=False)
     _templates: Environment = field(init=False, repr=False)
-    _policy: str = field(init=False, repr=False)
+    _headers: tuple[tuple[str, str], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         loader = PackageLoader("kaspr_delta.web")
@@ -76,7 +76,13 @@ class Pages:
             " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
         )
         object.__setattr__(self, "_templates", templates)
-        object.__setattr__(self, "_policy", policy)
+        headers = (
+            ("content-security-policy", policy),
+            ("cache-control", "no-store"),
+            ("referrer-policy", "same-origin"),
+            ("x-content-type-options", "nosniff"),
+        )
+        object.__setattr__(self, "_headers", headers)
 
     def page(self, plan: Plan, path: str, visitor: Visitor) -> Answer:
         """The page at a path below ``/ui``."""
@@ -136,6 +142,11 @@ class Pages:
         """A page with the menu that says why a request cannot be answered."""
         return self._message(plan, visitor, status, text, HTTPStatus(status).phrase)
 
+    def bare(self, status: int, text: str) -> Answer:
+        """The same without the menu and the name of the application."""
+        page = self._templates.get_template("bare.html").render(title=HTTPStatus(status).phrase, text=text)
+        return Answer.of(status, self._headers, page, "text/html")
+
     def retry(self, plan: Plan, visitor: Visitor, form: Mapping[str, str]) -> tuple[Answer, dict[str, int]]:
         """The answer to the form that retries dead letters, and how many records were put on which topic."""
         try:
@@ -161,12 +172,7 @@ class Pages:
             live = bool(visitor.query.get("live"))
             known |= {"live": live, "live_link": Asked(visitor.query).link(live="" if live else 1)}
         text = self._templates.get_template(template).render(**known, **values)
-        headers = [
-            ("content-security-policy", self._policy),
-            ("cache-control", "no-store"),
-            ("referrer-policy", "same-origin"),
-        ]
-        return Answer.of(status, headers, text, "text/html")
+        return Answer.of(status, self._headers, text, "text/html")
 
     def _documents(self, store: WebStore) -> list[Document]:
         applied = Registry(store.system).documents()
