@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.table import TableHandle
@@ -349,6 +349,22 @@ class Application:
         comparison = runner.compare(ref, patience)
         self._tell(runner)
         return comparison
+
+    def show(self, resource: str, result: Literal["new", "old"], *, patience: float = 0) -> int:
+        """Let the view ``current__<name>`` show the ``new`` result, which a rebuild would make, or the old one.
+
+        It takes one commit. Returns the number of rows that stand for those of the stored result. A rebuild, and a run
+        that goes on, end it. Raises like ``rebuild``, and UsageError unless the resource has ``onChange:
+        side-by-side``.
+        """
+        ref = self._rebuildable(resource, patience)
+        if self.plan.reaction(ref) != "side-by-side":
+            raise UsageError(f"{ref} has no view that could show another result: it needs onChange: side-by-side")
+        runner = self._runner(None)
+        if result == "new":
+            return runner.show(ref, patience)
+        runner.hide(ref, patience)
+        return 0
 
     def _rebuildable(self, resource: str, patience: float) -> ResourceRef:
         kind, _, name = resource.partition("/")

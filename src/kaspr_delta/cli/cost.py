@@ -157,7 +157,7 @@ def _assumptions(cost: Cost) -> Iterator[str]:
     started = "a task, on serverless compute" if serverless else "the cluster of a run, which its tasks share"
     yield f"A start of compute: {started}."
     if any(one.endless < one.jobs for one in cost.layouts):
-        yield f"Idle statements of a task that finds nothing new: {IDLE_STATEMENTS}, and 1 a resource and 1 a source."
+        yield f"Idle statements of a task that finds nothing new: {IDLE_STATEMENTS}, and 1 a table that it follows."
     if any(one.endless for one in cost.layouts):
         yield "A job that never ends has its compute all day. It starts after deployments and failures only."
         yield f"Its idle statements: those of rounds that take no time, with pauses of {every}."
