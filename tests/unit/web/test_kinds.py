@@ -11,7 +11,7 @@ import pytest
 
 from kaspr_delta.plan.definition.resources import SchedulePlan
 from kaspr_delta.plan.names import task_table
-from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EFFECTS, PROGRESS, RESULT, SUBSCRIPTIONS
+from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EFFECTS, EVENTS, PROGRESS, RESULT, SUBSCRIPTIONS
 from kaspr_delta.storage.native.reads import NativeSystemTables
 from kaspr_delta.web.parts.chart import Point, chart
 from kaspr_delta.web.parts.schedule import in_words, next_runs
@@ -204,6 +204,20 @@ def test_activity_shows_the_newest_batches_and_events_of_all_resources(orders: S
         assert page.count('href="/ui/agent/ingest-orders"') >= 2
         assert "AppFound" in page
         assert "/ui/dead-letters?resource=agent/ingest-orders" in Tags(page).links
+
+
+def test_the_traceback_of_a_failed_run_is_on_the_page_of_its_resource(orders: Shop) -> None:
+    account = f'ValueError: {EVIL}\n  File "orders.py", line 7, in take'
+    at = datetime.now(timezone.utc) + timedelta(seconds=1)
+    event = (at, "Warning", "Failed", "KasprAgent", "ingest-orders", account)
+    NativeSystemTables(orders.delta).append(EVENTS, [event])
+    with served(orders) as shop:
+        for path in ("agent/ingest-orders", "activity"):
+            page = shop.client.get(f"/ui/{path}").text
+            shown = re.search(r"<summary>All of it</summary><pre[^>]*>(.*?)</pre>", page, re.DOTALL)
+            assert shown is not None
+            assert "line 7, in take" in shown[1]
+            assert EVIL not in page
 
 
 def test_a_browser_gets_pages_for_errors_and_programs_get_json(serving: Serving) -> None:
