@@ -121,11 +121,11 @@ class Application:
         Resources applied from other files stay. Resources that are no longer in this file or folder are removed. If it
         lies in another place each time, ``origin``, a relative path, says that it is the same.
 
-        ``warehouse`` is a folder, or ``unity://CATALOG.SCHEMA/VOLUME``; by default the environment variable
-        ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application if there are several.
-        ``spark`` is a session, classic or Connect, to use; by default, over a folder, one starts when something needs
-        it. ``starting`` calls what starts it. ``profile`` names a profile of ``~/.databrickscfg``, whose
-        compute is used through databricks-connect. ``limits`` are sizes at which the engine changes its method.
+        ``warehouse`` is a folder, ``s3://BUCKET/PATH``, or ``unity://CATALOG.SCHEMA/VOLUME``; by default the
+        environment variable ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application if there are
+        several. ``spark`` is a session, classic or Connect, to use; by default, over a folder, one starts when
+        something needs it. ``starting`` calls what starts it. ``profile`` names a profile of ``~/.databrickscfg``,
+        whose compute is used through databricks-connect. ``limits`` are sizes at which the engine changes its method.
         ``values`` are those of the manifests' parameters, before those of their ``values.yaml``.
 
         Raises ManifestError (with every finding), NotFoundError, UsageError and SetupError.
@@ -145,7 +145,7 @@ class Application:
         delta = open_tables(location.namespace(schema), limits)
 
         def start(reason: str = "") -> SparkSession:
-            begin = partial(spark_session, location.log_file)
+            begin = partial(spark_session, location.log_file, location.store)
             return begin() if starting is None else starting(begin, reason)
 
         if spark is None and location.is_unity:
@@ -441,7 +441,8 @@ class Application:
         Raises NotFoundError and AlreadyRunningError.
         """
         refs = self._refs(only) or self.plan.runs
-        if not is_running(self._spark):
+        # Leases are left to the run, which waits for all at once, also for those of a process that was killed.
+        if not is_running(self._spark) and self.delta.namespace.locks_bind_other_processes:
             for ref in refs:
                 with self.delta.namespace.resource_lock(str(ref)):
                     pass

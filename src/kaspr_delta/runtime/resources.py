@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -68,7 +67,7 @@ def remove_data(spark: SparkSession, delta: Tables, plan: Plan, ref: ResourceRef
             delta.drop(spark, table)
     for table, _ in tables_kept_by(plan, ref):
         delta.drop(spark, table)
-    shutil.rmtree(checkpoints_of(delta, ref), ignore_errors=True)
+    checkpoints_of(delta, ref).remove_all()
 
 
 def create_system_tables(spark: SparkSession, delta: Tables) -> None:

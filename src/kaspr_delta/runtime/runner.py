@@ -356,9 +356,12 @@ class Runner:
         Yields the batches that were folded before the recovery (see ``folded_batches``).
         """
         with disk_errors_explained(self.delta), contextlib.ExitStack() as held:
-            self._lost = [
-                held.enter_context(self.delta.namespace.resource_lock(str(ref))) for ref in self._to_lock(refs)
-            ]
+            namespace = self.delta.namespace
+            locks = [partial(held.enter_context, namespace.resource_lock(str(ref))) for ref in self._to_lock(refs)]
+            # A lease of a killed process takes half a minute. Of two runs that start at once, the first lock decides
+            # which one goes on. A kernel lock belongs to its thread.
+            first, rest = (locks, []) if namespace.locks_bind_other_processes else (locks[:1], locks[1:])
+            self._lost = [*(lock() for lock in first), *side_by_side(rest)]
             for ref in refs:
                 with self._failures.noting(ref):
                     self._runs[ref] = self._run_of(ref)

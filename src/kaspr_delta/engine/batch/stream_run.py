@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -21,6 +19,7 @@ from kaspr_delta.engine.batch.recovery import Recovery, cannot_go_on, table_ids
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.rows.planning import runs_here, side_by_side
 from kaspr_delta.plan.definition.state_definitions import rebuild_needed
+from kaspr_delta.storage.folders import Folder
 from kaspr_delta.storage.gone import TABLE_REPLACED
 from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
 from kaspr_delta.storage.tables import Commit
@@ -68,7 +67,7 @@ class ResourceRun:
         remove_unfinished(self._checkpoint)
         runner.shipped = not runs_here(spark)
         writer = stream.writeStream.foreachBatch(runner.run)
-        writer = writer.option("checkpointLocation", str(self._checkpoint)).queryName(str(runner.resource.ref))
+        writer = writer.option("checkpointLocation", self._checkpoint.for_spark).queryName(str(runner.resource.ref))
         if every is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{every} milliseconds").start()
@@ -119,7 +118,7 @@ class ResourceRun:
         return {name: source for name, source in sources.items() if name in self._start.positions}
 
     @property
-    def _checkpoint(self) -> Path:
+    def _checkpoint(self) -> Folder:
         """The folder of Spark's checkpoint. A stream that is continued keeps it when a migration writes a new start."""
         start_batch = self.runner.log.end.start_batch
         name = start_batch.name if self._start.tables else start_batch.checkpoint
@@ -170,7 +169,7 @@ class ResourceRun:
             return start
         if table_ids(runner, spark) != start.tables:
             raise cannot_go_on(runner.resource, TABLE_REPLACED)
-        if self._checkpoint.exists():
+        if self._checkpoint.has_folder("."):
             with runner.lock:
                 self._continue(spark, start)
         return replace(self._start, positions=self._news(spark))
@@ -179,7 +178,7 @@ class ResourceRun:
         """Begin a new stream at a start, or where batches have read more: commits that came as it started."""
         before = self._checkpoint
         self.recovery.begin_stream(spark, start)
-        shutil.rmtree(before, ignore_errors=True)  # not needed any more: a kill before this line leaves only garbage
+        before.remove_all()  # not needed any more: a kill before this line leaves only garbage
 
 
 def have_nothing_to_do(
