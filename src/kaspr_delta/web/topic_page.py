@@ -45,8 +45,6 @@ def topic_page(store: WebStore, plan: Plan, topic: TopicPlan, asked: Asked) -> d
 
 def _records(store: WebStore, plan: Plan, topic: TopicPlan, asked: Asked) -> Listing | str:
     """The newest records first, of those that the address asks for."""
-    if not store.tables.columns(topic.delta_name):
-        return listing(asked, RowsFound(0, ()))
     where = RowFilter(
         find=asked.find,
         keys=_keys(topic, asked.key) if asked.key else (),

@@ -18,8 +18,6 @@ _COLUMNS = ("kind", "target", "key", "value", "timestamp", "partition", "problem
 def output(tables: PageReads, plan: Plan, pipeline: AgentPlan | TaskPlan, asked: Asked) -> Listing | str:
     """The newest records that were sent, rows that were written, and dead letters; or why they cannot be read."""
     columns = {one.name: one.type for one in columns_of(EFFECTS.columns) if one.name in _COLUMNS}
-    if not tables.columns(pipeline.log):
-        return listing(asked, RowsFound(0, ()))
     kinds = RowFilter({"kind": (*_KINDS, "dead-letter")}, asked.find)
     order = ("checkpoint", "batch", "seq")
     found = tables.rows(pipeline.log, None, columns, kinds, order, asked.reach, newest=True)
