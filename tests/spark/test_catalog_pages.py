@@ -167,11 +167,11 @@ def test_statements_read_figures_and_histories_as_delta_rs_does(
             assert there.system.newest(table, order, 5) == here.system.newest(table, order, 5) != []
         assert there.system.newest(EVENTS, ["at"], 5, {"kind": EVIL}) == []
         assert_equal_rows(here.tables, there.tables, "orders", {"it's 1": 1, "QUANTITY": 3, EVIL: 3, "nowhere": 0})
-        columns, order = here.tables.columns("topic__placed"), ("timestamp", "seq")
-        times = [row["timestamp"] for row in here.system.newest("topic__placed", order, 4)]
+        columns, by_time = here.tables.columns("topic__placed"), ("timestamp", "seq")
+        times = [row["timestamp"] for row in here.system.newest("topic__placed", by_time, 4)]
         for where in (RowFilter(keys=(b'"1"', b"1'")), RowFilter(since=times[0], until=times[0]), RowFilter()):
             ours_, theirs_ = (
-                source.tables.rows("topic__placed", None, columns, where, order, 2, newest=True)
+                source.tables.rows("topic__placed", None, columns, where, by_time, 2, newest=True)
                 for source in (here, there)
             )
             assert isinstance(ours_, RowsFound)

@@ -24,10 +24,12 @@ from kaspr_delta.web.access import Seals, Visitor
 from kaspr_delta.web.activity import activity_page
 from kaspr_delta.web.answer import Answer
 from kaspr_delta.web.flows import brief
+from kaspr_delta.web.lag_history import LagHistory
 from kaspr_delta.web.letters_pages import all_letters, question, retry
 from kaspr_delta.web.overview import overview_page
 from kaspr_delta.web.parts.download import download
 from kaspr_delta.web.parts.listing import Asked, Listing
+from kaspr_delta.web.parts.runs import lag_chart
 from kaspr_delta.web.parts.unfolded import shown
 from kaspr_delta.web.parts.view import address, view_values
 from kaspr_delta.web.resource_page import resource_page
@@ -50,12 +52,14 @@ class Pages:
     """The pages of an application, below ``/ui``.
 
     Given ``documents`` replace the applied ones, which then give only the age and the generation of each.
-    ``traffic``: the answers of web views so far. ``guarded``: each request of a web view needs a token.
+    ``traffic`` and ``lags``: the answers of web views, and the lags of resources, since the server started.
+    ``guarded``: each request of a web view needs a token.
     """
 
     store: WebStore
     documents: list[Document] | None = None
     traffic: Traffic = field(default_factory=Traffic)
+    lags: LagHistory = field(default_factory=LagHistory)
     guarded: bool = False
     _seals: Seals = field(default_factory=Seals, init=False, repr=False)
     _templates: Environment = field(init=False, repr=False)
@@ -115,6 +119,7 @@ class Pages:
                 of_resource = self._of_resource(store, plan, parts, asked, visitor)
                 if of_resource is None:
                     return self.problem(plan, visitor, 404, "There is no such page.")
+                of_resource[1]["charts"] += lag_chart(self.lags.of(ResourceRef(*parts)))
                 found = of_resource
         template, values = found
         if asked.format is not None and (rows := _rows_in(values)) is not None:

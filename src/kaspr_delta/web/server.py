@@ -57,7 +57,7 @@ def web_application(  # noqa: PLR0913  most are options of `serve`
     if local is not None:
         store = LocalStore(local)
         served = Served(store, namespace.name, documents)
-        return WebApplication(served, access, Pages(store, None, served.traffic, bool(token)))
+        return WebApplication(served, access, Pages(store, None, served.traffic, served.lags, bool(token)))
     if not sql_warehouse:
         raise UsageError(
             f"the tables of {namespace.schema} are not on this machine: name a SQL warehouse with --sql-warehouse"
@@ -72,7 +72,7 @@ def web_application(  # noqa: PLR0913  most are options of `serve`
     as_visitor = client_of_visitor(warehouse.client.config.host) if APP_PORT_VARIABLE in os.environ else None
     over = WarehouseStore(warehouse, as_visitor)
     served = Served(over, app, documents)
-    return WebApplication(served, access, Pages(over, documents, served.traffic, bool(token)))
+    return WebApplication(served, access, Pages(over, documents, served.traffic, served.lags, bool(token)))
 
 
 def listener_at(address: Address) -> socket.socket:

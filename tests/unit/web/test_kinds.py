@@ -17,7 +17,7 @@ from kaspr_delta.web.parts.chart import Point, chart
 from kaspr_delta.web.parts.schedule import in_words, next_runs
 from kaspr_delta.web.traffic import Traffic
 from tests.folders import append_rows
-from tests.unit.web.conftest import Serving, Shop, manifest, plan_of, served, view
+from tests.unit.web.conftest import Serving, Shop, manifest, plan_of, served, view, wait_for
 from tests.unit.web.test_pages import Tags, failed, orders
 
 NOW = datetime.now(timezone.utc)
@@ -114,6 +114,15 @@ def test_latency_is_that_of_the_newest_answers() -> None:
     assert (of.requests, of.statuses, len(of.recent)) == (300, {200: 299, 500: 1}, 200)
     assert (of.within(0.5), of.within(1.0)) == (200.0, 299.0)
     assert traffic.of("other").within(0.5) == 0
+
+
+def test_a_page_shows_the_lag_that_the_server_has_seen(failed: Shop) -> None:
+    with served(failed) as shop:
+        shown = wait_for(
+            lambda: re.search(r"<title>[^<]*: lag (\d+)<", shop.client.get("/ui/agent/ingest-orders").text)
+        )
+        assert shown[1] == "1"
+        assert "as this server has seen it" not in shop.client.get("/ui/table/orders").text
 
 
 def test_a_joins_page_follows_a_key_to_its_result(orders: Shop) -> None:

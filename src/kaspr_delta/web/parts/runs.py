@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from kaspr_delta.web.parts.chart import Chart, Point, chart
@@ -16,6 +17,12 @@ def charts_of(batches: Sequence[Mapping[str, Any]]) -> list[Chart]:
         if any(point.value for point in points):
             found.append(chart(title, points))
     return found
+
+
+def lag_chart(lags: Sequence[tuple[datetime, int]]) -> list[Chart]:
+    """The chart of a resource's lag over time; none for no lags."""
+    points = [Point(at, lag, f"{at:%Y-%m-%d %H:%M:%S}: lag {lag:,}") for at, lag in lags]
+    return [chart("lag, as this server has seen it", points)] if points else []
 
 
 def _text(batch: Mapping[str, Any]) -> str:
