@@ -242,7 +242,7 @@ def test_pages_of_a_catalog_need_few_and_bounded_statements(spark: SparkSession,
         assert len(re.findall("was not there", since)) == 1
         assert len(re.findall("is not there", since)) == 1
         letters = page("/ui/dead-letters", 2)
-        assert "with kaspr-delta produce" in letters
+        assert "kaspr-delta dead-letters --retry" in letters
         assert "Retry" not in letters
         # Files of an old version are removed, as by VACUUM.
         reader = spark.read.format("delta")

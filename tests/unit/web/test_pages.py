@@ -180,9 +180,7 @@ def test_the_page_of_a_table_shows_its_last_change_and_older_versions(orders: Sh
     orders.delta.append("orders", pa.Table.from_pylist([{**rows[0], "key": '"O3"'}], rows_schema(orders)))
     with served(orders) as shop:
         page = shop.client.get("/ui/table/orders").text
-        assert re.search(
-            r'>new<td[^>]*>was not there.*?<td class="line">after<td class="line"><td class="text">O3<', page, re.DOTALL
-        )
+        assert re.search(r'<td class="line">after<td class="line">new<td class="text">O3<', page)
         assert "All rows at version" not in page
         then = shop.client.get("/ui/table/orders?version=1").text
         since = then[then.index("What has changed since") : then.index("All rows at version 1")]
