@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, get_args
@@ -105,8 +106,7 @@ class Listing:
         """The rows that match, sorted, each unfolded and as it is."""
         rows = list(zip(self._unfolded, self.found, strict=True))
         if self.asked.find:
-            text = self.asked.find.lower()
-            rows = [pair for pair in rows if any(text in cell_text(cell).lower() for cell in pair[0].values())]
+            rows = [pair for pair in rows if any(_has(self.asked.find, cell) for cell in pair[0].values())]
         if self.asked.test:
             passes = _test(self.asked.test)
             rows = [pair for pair in rows if passes(pair[0].get(self.asked.column))]
@@ -152,6 +152,11 @@ class Listing:
 def listing(asked: Asked, found: RowsFound, json: Collection[str] = ()) -> Listing:
     """The rows found for a page. Columns named by ``json`` hold JSON text."""
     return Listing(asked, parsed(found.rows, json), found.count)
+
+
+def _has(find: str, cell: Any) -> bool:
+    """Whether a cell contains a text, in capitals or not. Times are not searched, as ``RowFilter`` says."""
+    return not isinstance(cell, datetime) and find.lower() in cell_text(cell).lower()
 
 
 def _order(cell: Any) -> tuple[int, Any]:
