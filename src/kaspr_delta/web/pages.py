@@ -106,7 +106,7 @@ class Pages:
                     return self._message(plan, visitor, 404, "There is nothing to retry: perhaps it was done already.")
                 return self._answer(plan, visitor, "retry.html", retrying)
             case ["webview", name, "try"] if (view := _view(plan, name)) is not None:
-                return Answer(303, (("location", f"{visitor.root}{address(view, visitor.query)}"),), b"")
+                return self._tried(plan, view, visitor)
             case ["dead-letters"]:
                 found = "dead_letters.html", all_letters(store.letters(plan), visitor)
             case []:
@@ -125,6 +125,13 @@ class Pages:
         if asked.format is not None and (rows := _rows_in(values)) is not None:
             return download(rows.all, asked.format, str(values["title"]))
         return self._answer(plan, visitor, template, values)
+
+    def _tried(self, plan: Plan, view: WebViewPlan, visitor: Visitor) -> Answer:
+        """The way to a view's own address, with the parameters that a form has sent."""
+        target = address(view, visitor.query)
+        if target is None:
+            return self.problem(plan, visitor, 400, "Each parameter of the path needs a value.")
+        return Answer(303, (("location", f"{visitor.root}{target}"),), b"")
 
     def _of_resource(
         self, store: WebStore, plan: Plan, parts: list[str], asked: Asked, visitor: Visitor

@@ -89,12 +89,22 @@ def test_a_view_can_be_tried_and_shows_its_answers(serving: Serving) -> None:
         sent = shop.client.get("/ui/webview/lookup/try?id=a/b&query=x%3D1")
         assert (sent.status_code, sent.headers["location"]) == (303, "/user/a%2Fb?x=1")
         assert shop.client.get("/ui/webview/nothing/try").status_code == 404
+        assert shop.client.get("/ui/webview/lookup/try?id=").status_code == 400
         for _ in range(3):
             shop.client.get("/user/u1")
         page = shop.client.get("/ui/webview/lookup").text
         assert "<dt>Requests<dd>3" in page
         assert "200: 3" in page
         assert "200 in " in page
+
+
+def test_a_tried_request_stays_on_this_server(serving: Serving) -> None:
+    anywhere = view("anywhere", "GET", "/{first}/{second}", "def f(request, first, second): return first")
+    with serving(anywhere) as shop:
+        for query, status in (("first=&second=evil.example", 400), ("first=/&second=evil.example", 303)):
+            answer = shop.client.get(f"/ui/webview/anywhere/try?{query}")
+            assert answer.status_code == status
+            assert not answer.headers.get("location", "").startswith("//")
 
 
 def test_with_a_token_a_view_is_tried_by_a_command_only(serving: Serving) -> None:

@@ -33,13 +33,18 @@ def view_values(view: WebViewPlan, traffic: ViewTraffic, root: str, *, guarded: 
     }
 
 
-def address(view: WebViewPlan, given: Mapping[str, str]) -> str:
-    """The address of a view with given parameters of its path, and a query."""
+def address(view: WebViewPlan, given: Mapping[str, str]) -> str | None:
+    """The address of a view with given parameters of its path, and a query; None if a parameter has no value.
+
+    Without a value the path could begin with two slashes, after which browsers read the name of another server.
+    """
+    names = [part.parameter for part in parts_of(view.path) if part.parameter is not None]
+    if not all(map(given.get, names)):
+        return None
     pieces = (
-        part.text if part.parameter is None else quote(given.get(part.parameter, ""), safe="")
-        for part in parts_of(view.path)
+        part.text if part.parameter is None else quote(given[part.parameter], safe="") for part in parts_of(view.path)
     )
-    query = given.get(_QUERY, "").lstrip("?")
+    query = given.get(_QUERY, "").lstrip("?") if _QUERY not in names else ""
     return "".join(pieces) + (f"?{quote(query, safe='=&%+')}" if query else "")
 
 
