@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.table import TableHandle
 from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
 from kaspr_delta.control.dead_letters import letters_in
-from kaspr_delta.control.events import COMPARED, REBUILD_REQUIRED, REBUILT
+from kaspr_delta.control.events import COMPARED, FAILED, REBUILD_REQUIRED, REBUILT
 from kaspr_delta.control.registry import Registry, documents_of, loaded, without
 from kaspr_delta.control.store import FolderStore, SessionStore, store_of
 from kaspr_delta.engine.rows.driver_table import DriverTable
@@ -61,6 +62,8 @@ Starting = Callable[[Callable[[], "SparkSession"], str], "SparkSession"]
 """Calls the function that starts Spark, and returns its session; the text says why, and may be empty."""
 
 # Seconds between two checks of a lock or a registry that should change soon.
+_log = logging.getLogger(__name__)
+
 _LOOK = 1.0
 # Seconds between two looks of a continuous run at the tables for which resources wait.
 _LOOK_AGAIN = 10.0
@@ -557,7 +560,7 @@ class Application:
         return self.delta.newest(self._spark, one.log).version != one.version
 
     def _tell(self, runner: Runner) -> None:
-        """Append an event for each resource that needs a rebuild, that was compared, or that was rebuilt.
+        """Append an event for each resource that needs a rebuild, that failed, that was compared, or that was rebuilt.
 
         After a failure the next run asks the catalog about all tables.
         """
@@ -565,10 +568,19 @@ class Application:
             self._registry.note(kind_called(ref.kind), ref.name, COMPARED, comparison)
         for ref, reason in runner.rebuilds.items():
             self._registry.warn(kind_called(ref.kind), ref.name, REBUILD_REQUIRED, reason)
+        for ref, account in runner.failures.items():
+            if ref.kind != "topic":  # a bound topic has no manifest of its own, and no events
+                self._warn_of_failure(ref, account)
         if runner.failed:  # the next run looks at the tables themselves
             self._settled.forget()
         for ref, reason in runner.rebuilt.items():
             self._registry.note(kind_called(ref.kind), ref.name, REBUILT, f"{reason}: made anew, as onChange says")
+
+    def _warn_of_failure(self, ref: ResourceRef, account: str) -> None:
+        try:
+            self._registry.warn(kind_called(ref.kind), ref.name, FAILED, account)
+        except Exception:  # noqa: BLE001  what stopped the resource may stop this too, and is raised by the run
+            _log.warning("the failure of %s has no event", ref, exc_info=True)
 
     def _lock(self, locks: contextlib.ExitStack, ref: ResourceRef, patience: float = 0) -> bool:
         """Take the lock of a resource. Returns whether it became free in so many seconds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +21,7 @@ from kaspr_delta.jobs.alerts import alerts
 from kaspr_delta.jobs.dashboard import DATASETS
 from kaspr_delta.jobs.usage import statements_query, usage_query
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS
+from kaspr_delta.storage.page_reads import PageReads, RowFilter, RowsFound
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.access import Visitor
 from kaspr_delta.web.pages import Pages
@@ -108,6 +109,15 @@ def assert_equal_pasts(one: Past, other: Past, keys: Iterable[str], versions: It
     return last, there
 
 
+def assert_equal_rows(one: PageReads, other: PageReads, table: str, finds: Mapping[str, int]) -> None:
+    """Assert that both find the same rows by a text, as many as given."""
+    columns = one.columns(table)
+    for find, count in finds.items():
+        found, there = (reads.rows(table, None, columns, RowFilter(find=find), ("key",), 9) for reads in (one, other))
+        assert isinstance(found, RowsFound)
+        assert (found.count, there) == (count, found), find
+
+
 @pytest.fixture
 def app_file(tmp_path: Path) -> Path:
     file = tmp_path / "shop.yaml"
@@ -156,6 +166,17 @@ def test_statements_read_figures_and_histories_as_delta_rs_does(
         for table, order in {**orders, "topic__placed": ["timestamp", "seq"]}.items():
             assert there.system.newest(table, order, 5) == here.system.newest(table, order, 5) != []
         assert there.system.newest(EVENTS, ["at"], 5, {"kind": EVIL}) == []
+        assert_equal_rows(here.tables, there.tables, "orders", {"it's 1": 1, "QUANTITY": 3, EVIL: 3, "nowhere": 0})
+        columns, by_time = here.tables.columns("topic__placed"), ("timestamp", "seq")
+        times = [row["timestamp"] for row in here.system.newest("topic__placed", by_time, 4)]
+        for where in (RowFilter(keys=(b'"1"', b"1'")), RowFilter(since=times[0], until=times[0]), RowFilter()):
+            ours_, theirs_ = (
+                source.tables.rows("topic__placed", None, columns, where, by_time, 2, newest=True)
+                for source in (here, there)
+            )
+            assert isinstance(ours_, RowsFound)
+            assert theirs_ == ours_
+            assert ours_.count > 0
         one, other = (Past.of(source.tables, "orders") for source in (here, there))
         assert other.has_text_keys
         assert_equal_pasts(one, other, ["", "it's 1", EVIL], one.versions)
@@ -202,10 +223,16 @@ def test_pages_of_a_catalog_need_few_and_bounded_statements(spark: SparkSession,
             return answer.body.decode()
 
         overview = page("/ui", 5)
-        assert re.search(r"table/orders</a>.*?<td class=\"number\">3<", overview)
+        assert re.search(r"table/orders</a>.*?data-name=\"Rows\">3<", overview, re.DOTALL)
         assert re.search(r"agent/take-orders feeds table/orders: [^<]*so far", overview)
-        agent = page("/ui/agent/take-orders", 6)
+        agent = page("/ui/agent/take-orders", 7)
         assert "Last 1 batch<" in agent
+        assert re.search(r'value.quantity.*?<a href="/ui/table/orders">', agent, re.DOTALL)
+        assert "4 records; 1 to 4" in page("/ui/topic/placed", 6)
+        assert "1 record; 1 to 1" in page("/ui/topic/placed", 6, key="x")
+        assert "take-orders" in page("/ui/activity", 2)
+        assert '?key=O9#rows"' in page("/ui/search", 6, find="O9", keys="1")
+        assert ">9<" in page("/ui/table/orders", 10, find="o9", column="value.quantity", test=">= 9")
         newest = page("/ui/table/orders", 10)
         assert "Committed" in newest
         assert "All rows at version" not in newest
@@ -215,7 +242,7 @@ def test_pages_of_a_catalog_need_few_and_bounded_statements(spark: SparkSession,
         assert len(re.findall("was not there", since)) == 1
         assert len(re.findall("is not there", since)) == 1
         letters = page("/ui/dead-letters", 2)
-        assert "with kaspr-delta produce" in letters
+        assert "kaspr-delta dead-letters --retry" in letters
         assert "Retry" not in letters
         # Files of an old version are removed, as by VACUUM.
         reader = spark.read.format("delta")

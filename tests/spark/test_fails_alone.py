@@ -92,6 +92,9 @@ def test_a_resource_that_fails_in_a_step_fails_alone(
     failed = {ref for line in str(raised.value).splitlines() for ref in line.split(" failed: ")[0].split(", ")}
     assert failed & {f"table/{name}" for name in (*STEPS, *WHOLE, "old")} == FAILED
     assert app.table("healthy").to_dict() == {"a": 1}
+    noted = {one.name: one for one in app._registry.events() if one.reason == "Failed"}
+    assert noted["fold"].first_line.endswith("broken at fold")
+    assert 'fails_alone.py", line' in noted["fold"].message
 
     with running(app) as failures:
         app.topic("numbers").produce([{"key": "a", "value": 1}])

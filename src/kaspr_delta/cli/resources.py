@@ -161,7 +161,7 @@ def describe(
     events = events_of(registry.events(), one.document)
     typer.echo("Events:" if events else "Events:  <none>")
     if events:
-        rows = [(one.type, one.reason, age(one.at), "kaspr-delta", one.message) for one in events]
+        rows = [(one.type, one.reason, age(one.at), "kaspr-delta", one.first_line) for one in events]
         heading = ("Type", "Reason", "Age", "From", "Message")
         for line in columns(heading, [tuple("-" * len(title) for title in heading), *rows]):
             typer.echo(f"  {line}")
@@ -283,7 +283,7 @@ def _event_as_json(event: Event) -> dict[str, Any]:
 
 def _event_lines(events: list[Event]) -> str:
     objects = (f"{event.kind.lower()}/{event.name}" for event in events)
-    rows = [(age(one.at), one.type, one.reason, at, one.message) for one, at in zip(events, objects, strict=True)]
+    rows = [(age(one.at), one.type, one.reason, at, one.first_line) for one, at in zip(events, objects, strict=True)]
     return "\n".join(columns(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows))
 
 

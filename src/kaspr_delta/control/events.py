@@ -19,6 +19,8 @@ NORMAL, WARNING = "Normal", "Warning"
 _CHANNEL = "Channel"
 REBUILD_REQUIRED = "RebuildRequired"
 """The reason of a resource that cannot go on from its state, in its condition and in an event."""
+FAILED = "Failed"
+"""The reason of the event of a resource that a run stopped, with its error and, below, where that was raised."""
 WAITING, RESUMED = "Waiting", "Resumed"
 """The reasons of events of a resource that waits, and of one that no longer waits."""
 
@@ -68,6 +70,11 @@ class Event:
     kind: str
     name: str
     message: str
+
+    @property
+    def first_line(self) -> str:
+        """The message without the lines of a traceback."""
+        return self.message.partition("\n")[0]
 
 
 def references(manifest: Manifest, there: Resources) -> Iterator[Reference]:

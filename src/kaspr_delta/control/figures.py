@@ -63,10 +63,8 @@ class Figures:
     @classmethod
     def in_folder(cls, delta: DeltaRs, plan: Plan, totals: LocalTotals, only: ResourceRef | None = None) -> Figures:
         """The numbers of an application in a folder. Rows and lags are those of all resources, or of one only."""
-        running = {ref for ref in plan.runs if ref.kind != "task"} - {ref for ref, _ in plan.waiting}
-        asked = [ref for ref in running if only in {None, ref}]
-        lags = {ref: readable(f"the lag of {ref}", partial(lags_of, delta, plan, ref)) for ref in asked}
-        return replace(cls.of(plan, only, NativePageReads(delta), totals.read, delta.rows), lags=lags)
+        found = cls.of(plan, only, NativePageReads(delta), totals.read, delta.rows)
+        return replace(found, lags=lags_in_folder(delta, plan, only))
 
     @classmethod
     def by_query(cls, system: SystemTables, plan: Plan) -> Figures:
@@ -94,6 +92,15 @@ class Figures:
     def letters_of(self, resource: str) -> int | str:
         """The number of dead letters of a resource, ``kind/name``."""
         return self.letters if isinstance(self.letters, str) else summed_by_resource(self.letters).get(resource, 0)
+
+
+def lags_in_folder(
+    delta: DeltaRs, plan: Plan, only: ResourceRef | None = None
+) -> dict[ResourceRef, Mapping[str, int] | str]:
+    """The lags of all resources that run, or of one only, see ``Figures.lags``."""
+    running = {ref for ref in plan.runs if ref.kind != "task"} - {ref for ref, _ in plan.waiting}
+    asked = [ref for ref in running if only in {None, ref}]
+    return {ref: readable(f"the lag of {ref}", partial(lags_of, delta, plan, ref)) for ref in asked}
 
 
 def plan_and_figures(registry: Registry, documents: list[Document]) -> tuple[Plan | None, Figures]:

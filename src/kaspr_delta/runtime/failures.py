@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from kaspr_delta.storage.tables import Tables
 if TYPE_CHECKING:
     from kaspr_delta.engine.batch.stream_run import ResourceRun
 
+# The frames of a traceback that are kept.
+_FRAMES = 12
 # The beginning of Spark's message if another thread failed.
 _AWAITED = "Exception thrown in awaitResult"
 
@@ -30,6 +33,8 @@ class Failures:
     # Returns the resources that have to wait, with the reasons, because tables of others have changed.
     waiting: Callable[[], Mapping[ResourceRef, str]] = dict
     errors: dict[ResourceRef, Exception] = field(default_factory=dict)
+    # Where each error was raised, as lines of a traceback.
+    _raised_at: dict[ResourceRef, str] = field(default_factory=dict, init=False)
 
     def __contains__(self, ref: ResourceRef) -> bool:
         return ref in self.errors
@@ -38,6 +43,9 @@ class Failures:
         """Note that a resource failed, if there is an error, and tell the listener."""
         if error is not None:
             self.errors[ref] = self._account_of(ref, error)
+            run = self.runs.get(ref)
+            raised = error if run is None else run.runner.failure or error
+            self._raised_at[ref] = "".join(traceback.format_tb(raised.__traceback__)[-_FRAMES:])
             self.listener(Failed(ref, self.errors[ref]))
 
     @contextmanager
@@ -52,6 +60,15 @@ class Failures:
     def rebuilds(self) -> dict[ResourceRef, str]:
         """The resources that need a rebuild, with the reasons."""
         return {ref: str(error) for ref, error in self.errors.items() if isinstance(error, RebuildNeededError)}
+
+    @property
+    def accounts(self) -> dict[ResourceRef, str]:
+        """The other failures: the sentence of each, and below it the places in the code at which it was raised."""
+        return {
+            ref: f"{short_text(error)}\n{self._raised_at[ref]}".strip()
+            for ref, error in self.errors.items()
+            if ref not in self.rebuilds
+        }
 
     def tell(self) -> None:
         """Raise ResourceFailedError if any resource failed. Resources with the same error share a sentence."""

@@ -232,6 +232,11 @@ class Runner:
         return self._failures.rebuilds
 
     @property
+    def failures(self) -> Mapping[ResourceRef, str]:
+        """The resources that failed otherwise, each with its error and where that was raised."""
+        return self._failures.accounts
+
+    @property
     def failed(self) -> int:
         """The number of resources that have failed."""
         return len(self._failures.errors)

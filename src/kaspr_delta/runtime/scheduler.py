@@ -7,14 +7,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
-
-from cronsim import CronSim
 
 from kaspr_delta import steady_clock
 from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.plan.definition.resources import ResourceRef, SchedulePlan
-from kaspr_delta.spec.cron import for_cronsim
+from kaspr_delta.runtime.firings import firings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,21 +90,3 @@ def _comes(moment: datetime, now: Clock, stop: threading.Event) -> bool:
         if now() >= moment:
             return True
     return False
-
-
-def firings(schedule: SchedulePlan | None, start: datetime) -> Iterator[datetime]:
-    """The moments at which a task is due, in UTC or the schedule's time zone; without a schedule once, at the start.
-
-    The first run of an interval comes when the interval has passed. Cron follows Debian's cron: when clocks are put
-    forward, a run in the missing hour is due at its end.
-    """
-    if schedule is None:
-        yield start
-    elif schedule.interval is not None:
-        length = timedelta(milliseconds=schedule.interval)
-        moment = start
-        while True:
-            moment += length
-            yield moment
-    elif schedule.cron is not None:
-        yield from CronSim(for_cronsim(schedule.cron), start.astimezone(ZoneInfo(schedule.timezone)))

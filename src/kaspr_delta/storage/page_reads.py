@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 from kaspr_delta.errors import SetupError
@@ -43,6 +44,32 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
+class RowFilter:
+    """The rows to read: those that fulfil all of these conditions, or all rows.
+
+    ``find``: a text that one of the columns contains, in capitals or not; times are not searched, and no row is left
+    out unless ``is_found_by_sql``. ``keys``: the bytes that the column ``key`` may have. ``since`` and ``until``: the
+    first and the last moment in the column ``timestamp``.
+    """
+
+    texts: TextFilter = field(default_factory=dict)
+    find: str = ""
+    keys: Sequence[bytes] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def is_found_by_sql(self, columns: Columns) -> bool:
+        """Whether SQL searches these columns for ``find``: not in nested columns or bytes, nor for escaped letters."""
+        escaped = not self.find.isprintable() or any(letter in self.find for letter in '"\\')
+        return not escaped and not any(
+            kind.inner or kind.fields or kind.name in _UNSEARCHED for kind in columns.values()
+        )
+
+
+_UNSEARCHED = ("BINARY", "VARIANT")
+
+
+@dataclass(frozen=True, slots=True)
 class RowsFound:
     """The number of rows, and the first of them."""
 
@@ -73,6 +100,10 @@ class PageReads(Protocol):
     @staticmethod
     def literal(text: str) -> str:
         """A text in SQL."""
+
+    @staticmethod
+    def moment(moment: datetime) -> str:
+        """A time in SQL."""
 
     @staticmethod
     def comparable(struct: str) -> str:
@@ -106,11 +137,23 @@ class PageReads(Protocol):
         """
 
     def rows(  # noqa: PLR0913, PLR0917
-        self, table: str, version: int | None, columns: Columns, texts: TextFilter, order: Sequence[str], most: int
+        self,
+        table: str,
+        version: int | None,
+        columns: Columns,
+        where: RowFilter,
+        order: Sequence[str],
+        most: int,
+        *,
+        newest: bool = False,
     ) -> RowsFound | str:
-        """Ordered rows at a version (None: the newest), or the reason why the version cannot be read."""
-        rows = f"{self.named(table, version)} WHERE {self._condition(texts)}"
-        ordered = f" ORDER BY {', '.join(map(quoted, order))}" if order else ""
+        """Ordered rows at a version (None: the newest), or the reason why the version cannot be read.
+
+        If ``newest``, the greatest come first.
+        """
+        rows = f"{self.named(table, version)} WHERE {' AND '.join(self._conditions(columns, where))}"
+        down = " DESC" if newest else ""
+        ordered = f" ORDER BY {', '.join(f'{quoted(name)}{down}' for name in order)}" if order else ""
         counted = f"(SELECT count(*) FROM {rows}) AS many"
         sql = f"SELECT {counted}, {self._struct(columns)} AS one FROM {rows}{ordered} LIMIT {most}"
         try:
@@ -146,6 +189,21 @@ class PageReads(Protocol):
         row = _struct_type(columns)
         found = self.selected(table, version, {"many": _COUNT, "before": row, "after": row}, sql)
         return RowsChanged(_counted(found), tuple((row["before"], row["after"]) for row in found))
+
+    def _conditions(self, columns: Columns, where: RowFilter) -> Iterator[str]:
+        yield self._condition(where.texts)
+        if where.find and where.is_found_by_sql(columns):
+            searched = (quoted(name) for name, kind in columns.items() if not kind.name.startswith("TIMESTAMP"))
+            text = self.literal(where.find.lower())
+            found = " OR ".join(f"instr(lower(CAST({name} AS STRING)), {text}) > 0" for name in searched)
+            yield f"({found or 'false'})"
+        if where.keys:
+            keys = ", ".join(f"X'{key.hex()}'" for key in where.keys)
+            yield f"`key` IN ({keys})"
+        if where.since is not None:
+            yield f"`timestamp` >= {self.moment(where.since)}"
+        if where.until is not None:
+            yield f"`timestamp` <= {self.moment(where.until)}"
 
     def _condition(self, texts: TextFilter) -> str:
         tests = (f"{quoted(name)} IN ({', '.join(map(self.literal, among))})" for name, among in texts.items())

@@ -76,18 +76,19 @@ class WebApplication:
         try:
             path = _path(http.scope)
         except ValueError:
-            return problem(400, "the path is not UTF-8")
+            return self._problem(http, 400, "the path is not UTF-8", admitted=False)
         if path == "/healthz":
             return Answer.of(200, (), {"ready": self.served.store.ready})
         page = self.pages is not None and (path == "/" or _is_page(path))
         if not self.access.admits(http.headers.get("authorization"), page=page):
             ways = 'Bearer, Basic realm="kaspr-delta"' if page else "Bearer"
-            return problem(401, "a bearer token is needed", [("www-authenticate", ways)])
+            challenge = [("www-authenticate", ways)]
+            return self._problem(http, 401, "a bearer token is needed", challenge, admitted=False)
         answer = await self._of_server(http, path)
         if answer is not None:
             return answer
         found = self.served.site.route(path)
-        return await self._of_view(http, *found) if found else problem(404, "no web view answers this path")
+        return await self._of_view(http, *found) if found else self._problem(http, 404, "no web view answers this path")
 
     async def _of_server(self, http: HttpRequest, path: str) -> Answer | None:
         """The server's own answer at a path, if any. All its paths are read-only, except the retry of dead letters."""
@@ -105,15 +106,19 @@ class WebApplication:
         view = methods.get(http.method) or (methods.get("GET") if http.method == "HEAD" else None)
         if view is None:
             allowed = sorted({*methods, *(["HEAD"] if "GET" in methods else [])})
-            return problem(405, f"{route.path.text} answers {', '.join(allowed)}", [("allow", ", ".join(allowed))])
+            text = f"{route.path.text} answers {', '.join(allowed)}"
+            return self._problem(http, 405, text, [("allow", ", ".join(allowed))])
         if isinstance(view, str):
-            return problem(503, view)
+            return self._problem(http, 503, view)
         body = await _body(http, self.most_bytes)
         if isinstance(body, Answer):
             return body
         user, url = self.access.user(http), http.url
         request = Request(http.method, url.path, url.query, http.headers, parameters, body, user)
-        return await self._in_a_thread(view, request)
+        started = time.monotonic()
+        answer = await self._in_a_thread(view, request)
+        self.served.traffic.answered(view.plan.name, answer.status, time.monotonic() - started)
+        return answer
 
     async def _in_a_thread(self, view: View, request: Request) -> Answer:
         limit = self._limits.setdefault(view.plan.name, anyio.CapacityLimiter(_AT_ONCE))
@@ -134,11 +139,22 @@ class WebApplication:
             self.served.metrics.sent(topic, records)
         return answer
 
-    def _problem(self, http: HttpRequest, status: int, detail: str, headers: Iterable[tuple[str, str]] = ()) -> Answer:
-        """A problem, as a page below ``/ui`` and as JSON elsewhere."""
-        if self.pages is None or not _is_page(_path(http.scope)):
+    def _problem(
+        self,
+        http: HttpRequest,
+        status: int,
+        detail: str,
+        headers: Iterable[tuple[str, str]] = (),
+        *,
+        admitted: bool = True,
+    ) -> Answer:
+        """A problem: a page below ``/ui`` and for browsers, else JSON. Who has no access does not get the menu."""
+        if self.pages is None or not _wants_page(http):
             return problem(status, detail, headers)
-        page = self.pages.problem(self.served.site.plan, self.access.visitor(http), status, detail)
+        if admitted:
+            page = self.pages.problem(self.served.site.plan, self.access.visitor(http), status, detail)
+        else:
+            page = self.pages.bare(status, detail)
         return replace(page, headers=(*page.headers, *headers))
 
     def _system(self, path: str, visitor: Visitor) -> Callable[[], Answer] | None:
@@ -187,6 +203,14 @@ async def _body(http: HttpRequest, most: int) -> bytes | Answer:
 
 def _is_page(path: str) -> bool:
     return path == "/ui" or path.startswith("/ui/")
+
+
+def _wants_page(http: HttpRequest) -> bool:
+    """Whether a problem is answered by a page: to a browser that opens an address, and below ``/ui``."""
+    try:
+        return _is_page(_path(http.scope)) or "text/html" in http.headers.get("accept", "")
+    except ValueError:
+        return "text/html" in http.headers.get("accept", "")
 
 
 def _path(scope: Scope) -> str:

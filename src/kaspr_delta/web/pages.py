@@ -6,7 +6,6 @@ import base64
 import hashlib
 import logging
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -15,23 +14,35 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kaspr_delta.control.kubectl import age
 from kaspr_delta.control.registry import Document, Registry
-from kaspr_delta.control.resource_status import kept_in, resource_statuses
 from kaspr_delta.control.source_tables import as_found
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.resources import ResourceRef, WebViewPlan
 from kaspr_delta.plan.definition.waiting import what_for
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.storage.native.readable import read_errors, reason_of
 from kaspr_delta.web.access import Seals, Visitor
+from kaspr_delta.web.activity import activity_page
 from kaspr_delta.web.answer import Answer
-from kaspr_delta.web.flows import brief, flows
-from kaspr_delta.web.letters_pages import all_letters, question, retry, short_text
-from kaspr_delta.web.picture import HEIGHT, WIDTH, picture
-from kaspr_delta.web.resource_page import resource_page, topic_page
+from kaspr_delta.web.flows import brief
+from kaspr_delta.web.lag_history import LagHistory
+from kaspr_delta.web.letters_pages import all_letters, question, retry
+from kaspr_delta.web.overview import overview_page
+from kaspr_delta.web.parts.download import download
+from kaspr_delta.web.parts.listing import Asked, Listing
+from kaspr_delta.web.parts.runs import lag_chart
+from kaspr_delta.web.parts.unfolded import shown
+from kaspr_delta.web.parts.view import address, view_values
+from kaspr_delta.web.resource_page import resource_page
+from kaspr_delta.web.search import search_page
 from kaspr_delta.web.store import WebStore
+from kaspr_delta.web.topic_page import topic_page
+from kaspr_delta.web.traffic import Traffic
 
 RETRY = "/ui/dead-letters/retry"
 """The path to which the form that retries dead letters is sent."""
+
+# Pages whose form or message would be gone after a reload.
+_NOT_LIVE = ("retry.html", "message.html")
 
 _log = logging.getLogger(__name__)
 
@@ -41,20 +52,25 @@ class Pages:
     """The pages of an application, below ``/ui``.
 
     Given ``documents`` replace the applied ones, which then give only the age and the generation of each.
+    ``traffic`` and ``lags``: the answers of web views, and the lags of resources, since the server started.
+    ``guarded``: each request of a web view needs a token.
     """
 
     store: WebStore
     documents: list[Document] | None = None
+    traffic: Traffic = field(default_factory=Traffic)
+    lags: LagHistory = field(default_factory=LagHistory)
+    guarded: bool = False
     _seals: Seals = field(default_factory=Seals, init=False, repr=False)
     _templates: Environment = field(init=False, repr=False)
-    _policy: str = field(init=False, repr=False)
+    _headers: tuple[tuple[str, str], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         loader = PackageLoader("kaspr_delta.web")
         templates = Environment(
             loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
-        templates.filters |= {"age": age, "short": short_text, "brief": brief, "what_for": what_for}
+        templates.filters |= {"age": age, "brief": brief, "cell": shown, "what_for": what_for}
         script, _, _ = loader.get_source(templates, "slider.js")
         templates.globals["slider"] = script
         # Only this script may run, and no other site may frame these pages.
@@ -64,7 +80,13 @@ class Pages:
             " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
         )
         object.__setattr__(self, "_templates", templates)
-        object.__setattr__(self, "_policy", policy)
+        headers = (
+            ("content-security-policy", policy),
+            ("cache-control", "no-store"),
+            ("referrer-policy", "same-origin"),
+            ("x-content-type-options", "nosniff"),
+        )
+        object.__setattr__(self, "_headers", headers)
 
     def page(self, plan: Plan, path: str, visitor: Visitor) -> Answer:
         """The page at a path below ``/ui``."""
@@ -75,32 +97,67 @@ class Pages:
             return self._message(plan, visitor, 503, reason_of(error), "cannot be shown")
 
     def _page(self, plan: Plan, parts: list[str], visitor: Visitor) -> Answer:
-        store = self.store.seen_by(visitor)
+        store, asked = self.store.seen_by(visitor), Asked(visitor.query)
         plan = as_found(store.system, plan)
         match parts:
-            case []:
-                template, values = "overview.html", self._overview(store, plan)
-            case ["dead-letters"]:
-                template, values = "dead_letters.html", all_letters(store.letters(plan), visitor)
             case ["dead-letters", "retry"]:
-                asked = question(store.letters(plan), visitor, self._seals)
-                if asked is None:
+                retrying = question(store.letters(plan), visitor, self._seals)
+                if retrying is None:
                     return self._message(plan, visitor, 404, "There is nothing to retry: perhaps it was done already.")
-                template, values = "retry.html", asked
+                return self._answer(plan, visitor, "retry.html", retrying)
+            case ["webview", name, "try"] if (view := _view(plan, name)) is not None:
+                return self._tried(plan, view, visitor)
+            case ["dead-letters"]:
+                found = "dead_letters.html", all_letters(store.letters(plan), visitor)
+            case []:
+                found = "overview.html", overview_page(store, plan, self._documents, asked)
+            case ["activity"]:
+                found = "activity.html", activity_page(store)
+            case ["search"]:
+                found = "search.html", search_page(store, plan, self._documents(store), asked)
+            case _:
+                of_resource = self._of_resource(store, plan, parts, asked, visitor)
+                if of_resource is None:
+                    return self.problem(plan, visitor, 404, "There is no such page.")
+                of_resource[1]["charts"] += lag_chart(self.lags.of(ResourceRef(*parts)))
+                found = of_resource
+        template, values = found
+        if asked.format is not None and (rows := _rows_in(values)) is not None:
+            return download(rows.all, asked.format, str(values["title"]))
+        return self._answer(plan, visitor, template, values)
+
+    def _tried(self, plan: Plan, view: WebViewPlan, visitor: Visitor) -> Answer:
+        """The way to a view's own address, with the parameters that a form has sent."""
+        target = address(view, visitor.query)
+        if target is None:
+            return self.problem(plan, visitor, 400, "Each parameter of the path needs a value.")
+        return Answer(303, (("location", f"{visitor.root}{target}"),), b"")
+
+    def _of_resource(
+        self, store: WebStore, plan: Plan, parts: list[str], asked: Asked, visitor: Visitor
+    ) -> tuple[str, dict[str, Any]] | None:
+        """The template of a topic or resource, and its values; None if there is none."""
+        match parts:
             case ["topic", name] if (topic := plan.topic(name)) is not None:
-                template, values = "topic.html", topic_page(store, plan, topic)
+                return "topic.html", topic_page(store, plan, topic, asked)
             case [kind, name]:
                 ref, documents = ResourceRef(kind, name), self._documents(store)
-                if not any(ResourceRef(short_kind(one.kind), one.name) == ref for one in documents):
-                    return self.problem(plan, visitor, 404, "There is no such page.")
-                template, values = "resource.html", resource_page(store, plan, documents, ref, visitor)
-            case _:
-                return self.problem(plan, visitor, 404, "There is no such page.")
-        return self._answer(plan, visitor, template, values)
+                if any(ResourceRef(short_kind(one.kind), one.name) == ref for one in documents):
+                    values = resource_page(store, plan, documents, ref, asked)
+                    if kind == "webview" and (view := _view(plan, name)) is not None:
+                        answered = self.traffic.of(name)
+                        values["view"] = view_values(view, answered, visitor.root, guarded=self.guarded)
+                    return "resource.html", values
+        return None
 
     def problem(self, plan: Plan, visitor: Visitor, status: int, text: str) -> Answer:
         """A page with the menu that says why a request cannot be answered."""
         return self._message(plan, visitor, status, text, HTTPStatus(status).phrase)
+
+    def bare(self, status: int, text: str) -> Answer:
+        """The same without the menu and the name of the application."""
+        page = self._templates.get_template("bare.html").render(title=HTTPStatus(status).phrase, text=text)
+        return Answer.of(status, self._headers, page, "text/html")
 
     def retry(self, plan: Plan, visitor: Visitor, form: Mapping[str, str]) -> tuple[Answer, dict[str, int]]:
         """The answer to the form that retries dead letters, and how many records were put on which topic."""
@@ -116,31 +173,18 @@ class Pages:
     def _answer(
         self, plan: Plan, visitor: Visitor, template: str, values: Mapping[str, Any], status: int = 200
     ) -> Answer:
-        known = {"app": plan.application, "up": f"{visitor.root}/", "user": visitor.user}
-        text = self._templates.get_template(template).render(**known, **values)
-        headers = [
-            ("content-security-policy", self._policy),
-            ("cache-control", "no-store"),
-            ("referrer-policy", "same-origin"),
-        ]
-        return Answer.of(status, headers, text, "text/html")
-
-    def _overview(self, store: WebStore, plan: Plan) -> dict[str, Any]:
-        drawn = picture(plan)
-        with ThreadPoolExecutor() as at_once:
-            documents = at_once.submit(self._documents, store)
-            figures = store.figures(plan)
-        everything = {str(one.ref): one for one in resource_statuses(documents.result(), plan, figures)}
-        labels = {*everything, *(box.label for box in drawn.boxes)}
-        return {
-            "title": "",
-            "picture": drawn,
-            "box": (WIDTH, HEIGHT),
-            "rows": {box.label: figures.rows(kept_in(plan, box.ref)) for box in drawn.boxes},
-            "letters": {label: figures.letters_of(label) for label in labels},
-            "flows": flows(plan, figures, (line.edge for line in drawn.lines)),
-            "resources": [one for one in everything.values() if one.ref.kind != "app"],
+        known = {
+            "app": plan.application,
+            "up": f"{visitor.root}/",
+            "user": visitor.user,
+            "live": False,
+            "live_link": "",
         }
+        if status == HTTPStatus.OK and template not in _NOT_LIVE:
+            live = bool(visitor.query.get("live"))
+            known |= {"live": live, "live_link": Asked(visitor.query).link(live="" if live else 1)}
+        text = self._templates.get_template(template).render(**known, **values)
+        return Answer.of(status, self._headers, text, "text/html")
 
     def _documents(self, store: WebStore) -> list[Document]:
         applied = Registry(store.system).documents()
@@ -148,3 +192,12 @@ class Pages:
             return applied
         known = {one.id: one for one in applied}
         return [one.after(known.get(one.id)) for one in self.documents]
+
+
+def _rows_in(values: Mapping[str, Any]) -> Listing | None:
+    """The rows of a page that can be downloaded."""
+    return next((one for name in ("listing", "output") if isinstance(one := values.get(name), Listing)), None)
+
+
+def _view(plan: Plan, name: str) -> WebViewPlan | None:
+    return next((view for view in plan.web_views if view.name == name), None)

@@ -12,12 +12,12 @@ from kaspr_delta.serde.json_text import canonical_key
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.commit_info import CommitInfo
 from kaspr_delta.storage.layout import PAIR, RECORDS
-from kaspr_delta.storage.page_reads import Columns, History, PageReads, RowsFound, TextFilter
+from kaspr_delta.storage.page_reads import Columns, History, PageReads, RowFilter, RowsFound, TextFilter
 
 _SHOWN = ("key", "value", "left", "right", "window_start", "window_end", "timestamp")
 _WINDOW = "window_start"
 # Columns that only a change feed has, and the column in which a result keeps the pair that it selects from.
-_NOT_SHOWN = ("_change_type", "_commit_", PAIR)
+NOT_SHOWN = ("_change_type", "_commit_", PAIR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,11 @@ class LastChange:
     commit: CommitInfo
     changes: tuple[Change, ...] = ()
     why_not: str = ""
+
+    @property
+    def only_adds(self) -> bool:
+        """Whether all its rows are new, as in a first load."""
+        return all(change.before is None for change in self.changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +115,21 @@ class Past:
         feed = self.tables.change_feed(self.table, version, shown, texts, self._keys_in(self.columns), self.most)
         return LastChange(commit, why_not=feed) if isinstance(feed, str) else LastChange(commit, self._paired(feed))
 
-    def then(self, version: int, key: str = "") -> Then:
+    def then(self, version: int, key: str = "", find: str = "", most: int | None = None) -> Then:
         """The table at a version, or at the nearest one that exists; with a key only its rows.
 
-        A key is canonical JSON text, or the text inside its quotes.
+        A key is canonical JSON text, or the text inside its quotes. At most ``most`` rows are read, filtered by
+        ``find`` as ``RowFilter`` says.
         """
         known = self.versions
         version = min(max(version, known.start), known.stop - 1)
         is_newest = version == known.stop - 1
         then = Then(version, self.history.commit(version))
         before = (None if is_newest else self.tables.columns(self.table, version)) or self.columns
-        texts = {self.key[0]: tuple(_texts(key))} if key and self.has_text_keys else {}
+        texts = {self.key[0]: tuple(key_texts(key))} if key and self.has_text_keys else {}
+        where, most = RowFilter(texts, find), most or self.most
         with ThreadPoolExecutor() as at_once:
-            rows = at_once.submit(self._rows, version, before, texts)
+            rows = at_once.submit(self._rows, version, before, where, most)
             both = {name: kind for name, kind in self._shown(self.columns).items() if name in before}
             is_log = "seq" in self.columns and not self.is_typed
             comparing = (
@@ -132,14 +139,14 @@ class Past:
             )
             found = rows.result()
         if isinstance(found, str) and is_newest:  # with row filters a catalog reads no version, only the current rows
-            found = self._rows(None, self.columns, texts)
+            found = self._rows(None, self.columns, where, most)
         if isinstance(found, str):
             return replace(then, why_not=found)
         then = replace(then, count=found.count, rows=found.rows)
         return then if comparing is None else replace(then, **comparing.result())
 
-    def _rows(self, version: int | None, columns: Columns, texts: TextFilter) -> RowsFound | str:
-        return self.tables.rows(self.table, version, self._shown(columns), texts, self._keys_in(columns), self.most)
+    def _rows(self, version: int | None, columns: Columns, where: RowFilter, most: int) -> RowsFound | str:
+        return self.tables.rows(self.table, version, self._shown(columns), where, self._keys_in(columns), most)
 
     def _changed(self, version: int, columns: Columns, texts: TextFilter) -> dict[str, Any]:
         """The changes since a version, as fields of Then."""
@@ -166,11 +173,11 @@ class Past:
 
     def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
         if self.is_typed:
-            return {name: value for name, value in row.items() if not name.startswith(_NOT_SHOWN)}
+            return {name: value for name, value in row.items() if not name.startswith(NOT_SHOWN)}
         return {name: row[name] for name in _SHOWN if name in row}
 
 
-def _texts(key: str) -> Iterator[str]:
+def key_texts(key: str) -> Iterator[str]:
     """The texts that a key may have in a table: as given, and as canonical JSON."""
     yield key
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 
@@ -20,12 +20,16 @@ TEXT_WIDTH, TEXT_HEIGHT = 44, 18
 # Their possible positions, as fractions of the line: the first free one is taken.
 _PLACES = (0.5, 0.35, 0.65, 0.25, 0.75)
 
+# The times that columns are sorted to have few crossings; an odd number.
+_PASSES = 9
+
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A topic, table, join, agent, task or web view, with the position of its upper left corner."""
+    """A topic, table, join, agent, task or web view, with its column and the position of its upper left corner."""
 
     ref: ResourceRef
+    column: int
     x: int
     y: int
 
@@ -55,12 +59,15 @@ class Picture:
     height: int
 
 
-def picture(plan: Plan) -> Picture:
-    """The picture of a plan."""
+def picture(plan: Plan, labels: Collection[str] | None = None) -> Picture:
+    """The picture of a plan, or only of the boxes with these labels and of the lines between them."""
     edges = edges_of(plan)
     columns = _columns(plan, edges)
+    if labels is not None:
+        edges = [edge for edge in edges if edge.source in labels and edge.target in labels]
+        columns = [found for column in columns if (found := [label for label in column if label in labels])]
     boxes = {
-        label: Box(ResourceRef.of(label), _MARGIN + column * _ACROSS, _MARGIN + row * _DOWN)
+        label: Box(ResourceRef.of(label), column, _MARGIN + column * _ACROSS, _MARGIN + row * _DOWN)
         for column, labels in enumerate(columns)
         for row, label in enumerate(labels)
     }
@@ -101,19 +108,28 @@ def _columns(plan: Plan, edges: list[Edge]) -> list[list[str]]:
         fed = [column[after] for after in graph.successors(label)]
         if fed and not any(graph.predecessors(label)):
             column[label] = min(fed) - 1
-    rows: dict[str, float] = {}
     columns: defaultdict[int, list[str]] = defaultdict(list)
     for label in sorted(column, key=lambda label: (column[label], label)):
         columns[column[label]].append(label)
-    for number in sorted(columns):
-        columns[number].sort(key=lambda label: (_height_of_feeders(graph, label, rows), label))
-        rows.update({label: row for row, label in enumerate(columns[number])})
+    _untangle([columns[number] for number in sorted(columns)], graph)
     return [columns[number] for number in sorted(columns)]
 
 
-def _height_of_feeders(graph: nx.DiGraph[str], label: str, rows: Mapping[str, float]) -> float:
-    """The mean row of the boxes that feed a box: beside them it is easy to find."""
-    return mean([rows[before] for before in graph.predecessors(label) if before in rows] or [0.0])
+def _untangle(columns: Sequence[list[str]], graph: nx.DiGraph[str]) -> None:
+    """Sort each column by the heights of the boxes that feed it, then by those that it feeds, and so on.
+
+    The last pass goes with the data: a box stands beside those that feed it, where it is easy to find.
+    """
+    height = {label: row for column in columns for row, label in enumerate(column)}
+    for number in range(_PASSES):
+        forward = number % 2 == 0
+        for column in columns if forward else reversed(columns):
+            beside = {
+                label: [height[one] for one in (graph.predecessors if forward else graph.successors)(label)]
+                for label in column
+            }
+            column.sort(key=lambda label: (mean(beside[label] or [height[label]]), height[label]))
+            height.update({label: row for row, label in enumerate(column)})
 
 
 def _lines(edges: Iterable[Edge], boxes: Mapping[str, Box]) -> Iterator[Line]:

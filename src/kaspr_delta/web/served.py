@@ -22,12 +22,17 @@ from kaspr_delta.plan.definition.waiting import in_words, without_waiting
 from kaspr_delta.runtime.report import Status
 from kaspr_delta.spec.webview import KasprWebView
 from kaspr_delta.storage.native.readable import readable
+from kaspr_delta.web.lag_history import LagHistory
 from kaspr_delta.web.metrics import Metrics
 from kaspr_delta.web.outbox import Outbox
 from kaspr_delta.web.store import WebStore
+from kaspr_delta.web.traffic import Traffic
 from kaspr_delta.web.view import View
 
 _log = logging.getLogger(__name__)
+
+# Seconds between two looks at the lags of all resources: with 240 of them kept, pages show the last hour.
+_BETWEEN_LAGS = 15.0
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,11 @@ class Served:
     documents: list[Document] | None = None
     site: Site = field(init=False)
     metrics: Metrics = field(init=False)
+    traffic: Traffic = field(default_factory=Traffic, init=False)
+    lags: LagHistory = field(default_factory=LagHistory, init=False)
     _registry: Registry = field(init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
-    _thread: threading.Thread | None = field(default=None, init=False)
+    _threads: list[threading.Thread] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self._registry = Registry(self.store.system, self.app)
@@ -76,17 +83,18 @@ class Served:
         self.site = self._load()
 
     def start(self) -> None:
-        """From now on, take up changes of the manifests, and foreign tables that could not be read before."""
-        if self.documents is not None and not self.site.missing:
-            return
-        self._thread = threading.Thread(target=self._follow, name="applied manifests", daemon=True)
-        self._thread.start()
+        """From now on, note lags, and take up changed manifests and foreign tables that could not be read before."""
+        follows = self.documents is None or self.site.missing
+        works = {"lags": self._note_lags, **({"applied manifests": self._follow} if follows else {})}
+        self._threads = [threading.Thread(target=work, name=name, daemon=True) for name, work in works.items()]
+        for thread in self._threads:
+            thread.start()
 
     def close(self) -> None:
         """Stop following, and close the store."""
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout=5)
+        for thread in self._threads:
+            thread.join(timeout=5)
         self.store.close()
 
     def status(self) -> Status:
@@ -110,6 +118,12 @@ class Served:
                     _log.info("the manifests have changed: %s views", len(self.site.plan.web_views))
             except Exception:  # noqa: BLE001  the old site is better than none
                 _log.warning("the applied manifests cannot be taken up", exc_info=True)
+
+    def _note_lags(self) -> None:
+        while not self._stop.is_set():
+            found = readable("the lags of resources", partial(self.store.lags, self.site.plan))
+            self.lags.note({} if isinstance(found, str) else found)
+            self._stop.wait(_BETWEEN_LAGS)
 
     def _has_changed(self) -> bool:
         if self.site.missing and self._tables(self.site.plan)[1] != self.site.missing:

@@ -56,7 +56,8 @@ def web_application(  # noqa: PLR0913  most are options of `serve`
     local = folder_tables(namespace)
     if local is not None:
         store = LocalStore(local)
-        return WebApplication(Served(store, namespace.name, documents), access, Pages(store))
+        served = Served(store, namespace.name, documents)
+        return WebApplication(served, access, Pages(store, None, served.traffic, served.lags, bool(token)))
     if not sql_warehouse:
         raise UsageError(
             f"the tables of {namespace.schema} are not on this machine: name a SQL warehouse with --sql-warehouse"
@@ -70,7 +71,8 @@ def web_application(  # noqa: PLR0913  most are options of `serve`
     # A proxy other than that of Databricks Apps may send a token that is not for this workspace.
     as_visitor = client_of_visitor(warehouse.client.config.host) if APP_PORT_VARIABLE in os.environ else None
     over = WarehouseStore(warehouse, as_visitor)
-    return WebApplication(Served(over, app, documents), access, Pages(over, documents))
+    served = Served(over, app, documents)
+    return WebApplication(served, access, Pages(over, documents, served.traffic, served.lags, bool(token)))
 
 
 def listener_at(address: Address) -> socket.socket:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from kaspr_delta.control.figures import lags_in_folder
 from kaspr_delta.control.source_tables import columns_in_folder
 from kaspr_delta.control.store import FolderStore, Store
-from kaspr_delta.plan.definition.resources import TablePlan
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.spec.ddl import Column
 from kaspr_delta.storage.layout import TOPIC
 from kaspr_delta.storage.native.reads import NativePageReads
@@ -42,6 +45,9 @@ class WebStore(Store, Protocol):
 
     def columns(self, table: str) -> tuple[Column, ...] | str:
         """The columns of a foreign table, or why it cannot be read."""
+
+    def lags(self, plan: Plan) -> Mapping[ResourceRef, Mapping[str, int] | str]:
+        """The lags of all resources that run, see ``Figures.lags``; none if they are not known."""
 
     def append(self, topic: str, records: pa.Table) -> None:
         """Append records to the Delta table of a topic in one commit; the table is made if it does not exist."""
@@ -90,6 +96,9 @@ class LocalStore(FolderStore):
         if found is None and self.delta.has_folder(table):
             return f"'{table}' has features that only Spark reads: a web view cannot show it"
         return found or f"'{table}' is in a catalog, which only Spark reads: name the table's folder in `source`"
+
+    def lags(self, plan: Plan) -> Mapping[ResourceRef, Mapping[str, int] | str]:
+        return lags_in_folder(self.delta, plan)
 
     def append(self, topic: str, records: pa.Table) -> None:
         self.delta.ensure(topic, TOPIC)

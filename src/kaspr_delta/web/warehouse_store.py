@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -164,6 +164,9 @@ class WarehouseStore(ByStatements):
         # The page of one resource shows no counters: that statement is spared.
         totals = self.done if only is None else lambda: Totals(sums_by_resource(query))
         return Figures.of(plan, only, self.tables, totals, query)
+
+    def lags(self, plan: Plan) -> Mapping[ResourceRef, Mapping[str, int] | str]:  # noqa: ARG002
+        return {}
 
     def seen_by(self, visitor: Visitor) -> WarehouseStore:
         if self.client_of is None or not visitor.token:

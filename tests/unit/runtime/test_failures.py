@@ -66,3 +66,15 @@ def test_a_disk_error_outside_of_resources_is_explained_and_another_error_is_unc
         raise OSError(errno.ENOSPC, "No space left on device", "/wh/shop/j")
     with pytest.raises(ZeroDivisionError), disk_errors_explained(_failed_run().runner.delta):
         raise ZeroDivisionError
+
+
+def test_a_failure_is_kept_with_the_places_at_which_it_was_raised() -> None:
+    failures = Failures({})
+    agent, join = ResourceRef("agent", "a"), ResourceRef("join", "j")
+    with failures.noting(agent):
+        int("no price")
+    failures.note(join, RebuildNeededError("join/j", "changes are gone"))
+    assert list(failures.accounts) == [agent]
+    first, *places = failures.accounts[agent].splitlines()
+    assert first == "ValueError: invalid literal for int() with base 10: 'no price'"
+    assert any("test_failures.py" in line for line in places)

@@ -12,7 +12,8 @@ import pytest
 import time_machine
 
 from kaspr_delta.plan.definition.resources import ResourceRef, SchedulePlan
-from kaspr_delta.runtime.scheduler import firings, tasks_firing
+from kaspr_delta.runtime.firings import firings
+from kaspr_delta.runtime.scheduler import tasks_firing
 
 START = datetime(2026, 3, 28, 23, 30, tzinfo=timezone.utc)
 

@@ -149,9 +149,9 @@ def test_a_page_needs_few_statements_with_bounded_results(server: Workspace, cli
 
 def test_pages_show_rows_and_commits_and_refuse_retries(server: Workspace, client: httpx.Client) -> None:
     page = client.get("/ui/table/users").text
-    assert "Committed 2024-05-01 10:00:00 UTC" in page
+    assert "Committed 2024-05-01 10:00:00.123 UTC" in page
     assert "by merge: 1 rows changed" in page
-    assert "&#34;u1&#34;" in page
+    assert ">u1<" in page
     assert 'placeholder="all"' in page  # keys are text
     assert client.get("/ui/dead-letters/retry?resource=agent/a&letter=x").status_code == 404
     server.asked.clear()
@@ -188,12 +188,12 @@ def test_if_older_versions_are_refused_the_newest_rows_are_shown(
 ) -> None:
     server.refusal, server.refuses = refusal, "VERSION AS OF"
     newest = client.get("/ui/table/users").text
-    assert "&#34;u1&#34;" in newest
+    assert ">u1<" in newest
     assert "cannot be read" not in newest
     old = client.get("/ui/table/users?version=1")
     assert old.status_code == 200
     assert re.search(f"Version {why}" if why[0] == "1" else why, old.text)
-    assert "&#34;u1&#34;" not in old.text
+    assert ">u1<" not in old.text
     server.refuses = "table_changes"
     assert "change feed cannot be read here: " in client.get("/ui/table/users").text
 
@@ -247,7 +247,7 @@ def test_in_an_app_pages_are_read_as_the_visitor_and_views_as_the_server(
         server.asked.clear()
         headers = {"x-forwarded-access-token": TOKEN}
         page = asking.get("/ui/table/users", headers=headers)
-        assert "&#34;u1&#34;" in page.text
+        assert ">u1<" in page.text
         assert page.headers["cache-control"] == "no-store"
         assert visitors[TOKEN].asked
         assert server.asked == []

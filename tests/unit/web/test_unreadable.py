@@ -200,7 +200,7 @@ def test_a_topic_has_a_page_with_its_binding_its_readers_and_its_newest_records(
         assert "from json files in /in" in page
         assert "unknown (the records of json files in /in are not counted)" in page
         assert '<a href="/ui/table/seen">' in page
-        assert re.findall(r"&#34;&lt;(\d+)&gt;", page) == [str(number) for number in range(24, 4, -1)]
+        assert re.findall(r">&lt;(\d+)&gt;", page) == [str(number) for number in range(24, 4, -1)]
         assert 'href="/ui/topic/clicks"' in shop.client.get("/ui/").text
 
 
@@ -223,7 +223,7 @@ def test_an_error_below_ui_is_a_page_with_the_menu_and_json_elsewhere(
         def fail(*_: object) -> None:
             raise RuntimeError
 
-        monkeypatch.setattr("kaspr_delta.web.pages.picture", fail)
+        monkeypatch.setattr("kaspr_delta.web.overview.picture", fail)
         monkeypatch.setattr("kaspr_delta.web.asgi.document", fail)
         broken = shop.client.get("/ui/")
         assert (broken.status_code, '<nav aria-label="Pages">' in broken.text) == (500, True)

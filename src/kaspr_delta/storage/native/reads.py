@@ -15,7 +15,7 @@ from kaspr_delta.storage.namespace import lock_in_time
 from kaspr_delta.storage.native.delta_rs import DeltaRs, selected
 from kaspr_delta.storage.native.log_files import LOG, commit_of
 from kaspr_delta.storage.native.readable import readable
-from kaspr_delta.storage.native.sql_text import literal, value_literal
+from kaspr_delta.storage.native.sql_text import literal, moment_literal, value_literal
 from kaspr_delta.storage.page_reads import Columns, History, PageReads, TextFilter, UnreadableError
 from kaspr_delta.storage.system_tables import RetryTables, RowsByName, arrow_rows
 from kaspr_delta.storage.tables import Value
@@ -31,6 +31,7 @@ class NativePageReads(PageReads):
     delta: DeltaRs
 
     literal = staticmethod(literal)
+    moment = staticmethod(moment_literal)
 
     def counts(self, tables: Collection[str]) -> dict[str, int | str]:
         here = (table for table in tables if self.delta.has_folder(table))

@@ -31,12 +31,13 @@ def struct_of(columns: Iterable[str], literal_of: Callable[[str], str] = literal
     return f"named_struct({', '.join(f'{literal_of(name)}, {quoted(name)}' for name in columns)})"
 
 
-def _moment(moment: datetime) -> str:
+def moment_literal(moment: datetime) -> str:
+    """A literal for a time."""
     return f"TIMESTAMP_MICROS({(moment.astimezone(timezone.utc) - _EPOCH) // timedelta(microseconds=1)})"
 
 
 def value_literal(
-    value: Value, text: Callable[[str], str] = literal, moment: Callable[[datetime], str] = _moment
+    value: Value, text: Callable[[str], str] = literal, moment: Callable[[datetime], str] = moment_literal
 ) -> str:
     """A literal for a value, in Spark's dialect unless functions for texts and times of another one are given."""
     match value:

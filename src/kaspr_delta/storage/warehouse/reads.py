@@ -22,7 +22,7 @@ from kaspr_delta.spec.ddl import Type, columns_of, quoted
 from kaspr_delta.storage.commit_info import CommitInfo, bytes_of, counts_of
 from kaspr_delta.storage.layout import SYSTEM, TOPIC
 from kaspr_delta.storage.page_reads import Columns, History, PageReads, TextFilter, UnreadableError
-from kaspr_delta.storage.spark.sql_text import literal, struct_of
+from kaspr_delta.storage.spark.sql_text import literal, moment_literal, struct_of
 from kaspr_delta.storage.system_tables import SystemTables
 from kaspr_delta.storage.warehouse.sql_warehouse import MissingTableError, RefusedError, SqlWarehouse
 
@@ -96,6 +96,7 @@ class WarehousePageReads(PageReads):
     warehouse: SqlWarehouse
 
     literal = staticmethod(literal)
+    moment = staticmethod(moment_literal)
     comparable = staticmethod(json_of)  # Spark does not compare maps
 
     def counts(self, tables: Collection[str]) -> dict[str, int | str]:

@@ -1,0 +1,1 @@
+"""Parts of pages: each makes the values of one template, or of one kind of its rows."""
