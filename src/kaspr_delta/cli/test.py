@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kaspr_delta.testing.run import Result
 
 # Fixtures that run at the same time: a run waits more than it computes.
-_SIDE_BY_SIDE = 4
+_SIDE_BY_SIDE = min(4, os.cpu_count() or 1)
 # Seconds between two looks for changed files.
 _LOOK = 0.3
 
@@ -80,9 +80,9 @@ def _print(result: Result) -> None:
     out, failed = results(), bool(result.differences)
     word = "[red]FAILED[/red]" if failed else "[green]ok[/green]    "
     out.print(f"{word} {result.seconds:5.1f} s  ", end="")
-    out.print(str(result.fixture), markup=False)
+    out.print(str(result.fixture), markup=False, soft_wrap=True)
     if failed:
-        out.print(f"{result.fixture.location}\n{result}", markup=False)
+        out.print(f"{result.fixture.location}\n{result}", markup=False, soft_wrap=True)
 
 
 def _saved(folder: Path) -> Iterator[None]:

@@ -38,7 +38,7 @@ class Record(Row):
 
 
 class Changes(Spec):
-    """What is put into an application. Then it runs until it is quiet."""
+    """Rows and records that are put into an application, which then runs until it is quiet."""
 
     tables: dict[str, tuple[Row, ...]] = Field(default={}, description="rows, by table")
     topics: dict[str, tuple[Record, ...]] = Field(default={}, description="records in order, by topic")
@@ -65,7 +65,7 @@ class Letter(Spec):
 
 
 class Outcome(Spec):
-    """What has to come out."""
+    """The rows, records and dead letters that have to come out."""
 
     tables: dict[str, tuple[Expected, ...]] = Field(default={}, description="all rows, by table")
     joins: dict[str, tuple[Expected, ...]] = Field(

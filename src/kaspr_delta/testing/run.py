@@ -59,14 +59,14 @@ def session() -> SparkSession:
 def application(
     path: str | Path, *, values: Mapping[str, Value] | None = None, app: str | None = None
 ) -> Iterator[Application]:
-    """An application in a folder of its own, which is removed afterwards.
+    """An application in a folder of its own, which is removed afterwards, and on a session with its own queries.
 
     Its topics are not bound: records for them are produced, and none are written to Kafka or to files. The first one
     that needs Spark starts it, for all. Raises what ``Application.open`` raises.
     """
     with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as warehouse:
         yield Application.open(
-            path, warehouse=warehouse, app=app, values=values, bound=False, starting=lambda *_: session()
+            path, warehouse=warehouse, app=app, values=values, bound=False, starting=lambda *_: session().newSession()
         )
 
 
