@@ -28,13 +28,13 @@ compile = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes 
   --custom-compile-command "make lock"
 # In a process for each core. Those that need Java share one Spark session, which uses all cores by itself.
 NO_JAVA_TESTS = -n logical --dist worksteal -m "not spark and not slow" --ignore tests/spark
-EXTRAS = --extra local --extra databricks --extra notebooks --extra serve
+EXTRAS = --extra local --extra databricks --extra notebooks --extra serve --extra s3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-all test-spark test-connect test-lowest oracle chaos mutants lint fmt notebooks docs bench bench-large bench-docs lock clean
+.PHONY: help setup java demo test test-fast test-all test-spark test-connect test-s3 log-store test-lowest oracle chaos mutants lint fmt notebooks docs bench bench-large bench-docs lock clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## Create .venv with everything the other targets need
 
@@ -74,6 +74,17 @@ endif
 test-connect: $(foreach one,$(CLIENT) $(SERVER),$(call lane,$(one))/.kaspr-delta-ready) ## Run the engine's tests on Spark Connect, with a server of another Spark (CLIENT=4.0, SERVER=4.1|4.2)
 	$(call java_of,$(SERVER)) KASPR_DELTA_TESTS_ON_CONNECT=$(call lane,$(SERVER))/bin/python \
 	  $(call lane,$(CLIENT))/bin/python -m pytest $(LANE_WARNINGS) tests/spark/test_connect.py
+
+test-s3: java $(VENV)-s3/.kaspr-delta-ready ## Run applications and contending writers in a bucket, on an S3 server of this machine
+	KASPR_DELTA_S3_SERVER=$(VENV)-s3/bin/moto_server $(BIN)/python -m pytest tests/s3 tests/unit/storage/test_folders.py
+
+$(VENV)-s3/.kaspr-delta-ready: lanes/s3.lock $(READY)
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python --require-hashes -r lanes/s3.lock
+	@touch $@
+
+log-store: java ## Compile the log store of Spark for buckets into its jar (needs javac of Java 17)
+	$(BIN)/python -m tests.s3.log_store
 
 # Older Spark leaves sockets open.
 LANE_WARNINGS = -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
@@ -144,6 +155,7 @@ bench-docs: setup ## Write docs/benchmarks.md from benchmarks/results
 
 lock: setup ## Compile the locks anew: requirements-dev.lock, requirements-docs.lock and those in lanes
 	$(compile) --python-version 3.10 $(EXTRAS) --group dev --group lint --output-file requirements-dev.lock pyproject.toml
+	$(compile) --python-version 3.10 --output-file lanes/s3.lock lanes/s3.txt
 	$(compile) --python-version 3.10 --group pyproject.toml:docs --constraint requirements-dev.lock \
 	  --output-file requirements-docs.lock
 	@set -e; for lane in lanes/spark-*.txt; do \

@@ -12,6 +12,7 @@ from unittest import mock
 
 from pyspark.sql import SparkSession
 
+from kaspr_delta.storage.folders import LocalFolder
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.native.tables import NativeTables
 
@@ -27,18 +28,18 @@ def empty_tables_copied_from(templates: Path) -> Iterator[Create]:
     create = NativeTables.create
 
     def copied(self: NativeTables, spark: SparkSession, table: str, layout: Layout) -> None:
-        folder = self.namespace.folder(table)
         template = templates / hashlib.sha256(repr(layout).encode()).hexdigest()
-        if folder is None or folder.exists():
+        folder = self.namespace.folder(table)
+        if not isinstance(folder, LocalFolder) or folder.has_folder("."):
             create(self, spark, table, layout)
         elif template.exists():
-            shutil.copytree(template, folder)
+            shutil.copytree(template, folder.path)
             create(self, spark, table, layout)
         else:
             create(self, spark, table, layout)
             # Renamed when complete: other threads copy a template as soon as it exists.
             copy = template.with_name(f"{template.name}-{threading.get_ident()}")
-            shutil.copytree(folder, copy)
+            shutil.copytree(folder.path, copy)
             with contextlib.suppress(OSError):  # another thread was faster
                 copy.rename(template)
 

@@ -9,6 +9,7 @@ import deltalake
 import pyarrow as pa
 
 from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.folders import Folder, LocalFolder
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import LocalNamespace, Namespace
 from kaspr_delta.storage.native.delta_rs import DeltaRs
@@ -20,12 +21,18 @@ def delta_rs(namespace: Namespace) -> DeltaRs:
     return DeltaRs(namespace)
 
 
+def path_of(folder: Folder) -> Path:
+    """The folder as a path of this machine."""
+    assert isinstance(folder, LocalFolder)
+    return folder.path
+
+
 def folder_of(namespace: Namespace, table: str) -> Path:
     """The folder of a table."""
     assert isinstance(namespace, LocalNamespace)
     folder = namespace.folder(table)
     assert folder is not None
-    return folder
+    return path_of(folder)
 
 
 def append_rows(delta: DeltaRs, table: str, layout: Layout, *rows: dict[str, Any]) -> None:

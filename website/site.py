@@ -47,6 +47,7 @@ _GUIDES = (
     "topics.md",
     "typed-tables.md",
     "web-views.md",
+    "buckets.md",
     "databricks.md",
     "sharing.md",
     "guarantees.md",

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kaspr_delta.api.functions import function_of
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
@@ -128,11 +128,11 @@ class Application:
         Resources applied from other files stay. Resources that are no longer in this file or folder are removed. If it
         lies in another place each time, ``origin``, a relative path, says that it is the same.
 
-        ``warehouse`` is a folder, or ``unity://CATALOG.SCHEMA/VOLUME``; by default the environment variable
-        ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application if there are several.
-        ``spark`` is a session, classic or Connect, to use; by default, over a folder, one starts when something needs
-        it. ``starting`` calls what starts it. ``profile`` names a profile of ``~/.databrickscfg``, whose
-        compute is used through databricks-connect. ``limits`` are sizes at which the engine changes its method.
+        ``warehouse`` is a folder, ``s3://BUCKET/PATH``, or ``unity://CATALOG.SCHEMA/VOLUME``; by default the
+        environment variable ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application if there are
+        several. ``spark`` is a session, classic or Connect, to use; by default, over a folder, one starts when
+        something needs it. ``starting`` calls what starts it. ``profile`` names a profile of ``~/.databrickscfg``,
+        whose compute is used through databricks-connect. ``limits`` are sizes at which the engine changes its method.
         ``values`` are those of the manifests' parameters, before those of their ``values.yaml``. Unless ``bound``,
         topics are not read from Kafka and files, nor written there.
 
@@ -153,7 +153,7 @@ class Application:
         delta = open_tables(location.namespace(schema), limits)
 
         def start(reason: str = "") -> SparkSession:
-            begin = partial(spark_session, location.log_file)
+            begin = partial(spark_session, location.log_file, location.store)
             return begin() if starting is None else starting(begin, reason)
 
         if spark is None and location.is_unity:
@@ -371,6 +371,22 @@ class Application:
         self._tell(runner)
         return comparison
 
+    def show(self, resource: str, result: Literal["new", "old"], *, patience: float = 0) -> int:
+        """Let the view ``current__<name>`` show the ``new`` result, which a rebuild would make, or the old one.
+
+        It takes one commit. Returns the number of rows that stand for those of the stored result. A rebuild, and a run
+        that goes on, end it. Raises like ``rebuild``, and UsageError unless the resource has ``onChange:
+        side-by-side``.
+        """
+        ref = self._rebuildable(resource, patience)
+        if self.plan.reaction(ref) != "side-by-side":
+            raise UsageError(f"{ref} has no view that could show another result: it needs onChange: side-by-side")
+        runner = self._runner(None)
+        if result == "new":
+            return runner.show(ref, patience)
+        runner.hide(ref, patience)
+        return 0
+
     def _rebuildable(self, resource: str, patience: float) -> ResourceRef:
         kind, _, name = resource.partition("/")
         (ref,) = self._refs([f"{short_kind(kind_called(kind))}/{name}"])
@@ -443,7 +459,8 @@ class Application:
         Raises NotFoundError and AlreadyRunningError.
         """
         refs = self._refs(only) or self.plan.runs
-        if not is_running(self._spark):
+        # Leases are left to the run, which waits for all at once, also for those of a process that was killed.
+        if not is_running(self._spark) and self.delta.namespace.locks_bind_other_processes:
             for ref in refs:
                 with self.delta.namespace.resource_lock(str(ref)):
                     pass

@@ -5,6 +5,7 @@ KasprError
 ├── UsageError               a command or call that cannot be answered
 │   └── NotFoundError        a name that does not exist
 ├── SetupError               Java, Spark or the warehouse is not as needed; says how to fix it
+│   └── StoreError           a bucket does not answer or refuses
 ├── AlreadyRunningError      the same resource runs in another process
 ├── RebuildNeededError       a resource cannot go on from its state: `kaspr-delta rebuild` makes a new one
 ├── SerializationError       a key or value that cannot be written or read
@@ -57,6 +58,10 @@ class NotFoundError(UsageError):
 
 class SetupError(KasprError):
     """The machine lacks something; the message is one sentence that says what to do."""
+
+
+class StoreError(SetupError, OSError):
+    """A store of objects does not answer or refuses: the message has the store's reason."""
 
 
 class AlreadyRunningError(KasprError):

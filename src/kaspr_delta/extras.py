@@ -11,6 +11,7 @@ _EXTRAS = {
     **dict.fromkeys(("pyspark", "delta", "deltalake", "pandas"), "local"),
     **dict.fromkeys(("starlette", "uvicorn", "anyio", "jinja2", "prometheus_client"), "serve"),
     "databricks": "databricks",
+    "obstore": "s3",
 }
 # The names of packages that are not those of their modules.
 _PACKAGES = {"delta": "delta-spark", "databricks": "databricks-sdk"}

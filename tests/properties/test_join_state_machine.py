@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
+from tests.folders import path_of
 from tests.properties.naive_join import Sides, Texts, replayed, text
 from tests.properties.shown import JOINS, MANIFESTS, TABLES, JoinReader
 
@@ -275,7 +276,7 @@ class JoinMachine(RuleBasedStateMachine):
         return text(fields | changed) if changed else text(before)
 
     def _checkpoint(self, join: str) -> Path:
-        home: Path = self.app.delta.namespace.checkpoints / f"join-{join}"
+        home = path_of(self.app.delta.namespace.checkpoints / f"join-{join}")
         (checkpoint,) = home.iterdir() if home.is_dir() else [home]
         return checkpoint
 

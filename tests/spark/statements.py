@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import traceback
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -31,18 +32,19 @@ _ASKED = [
 def noted_statements() -> Iterator[list[str]]:
     """Note the statements of a block, each with the place in the package that asks.
 
-    A table that is read for an SQL text (``spark.sql(text, t=rows)``) is part of that statement.
+    Tables that are read for an SQL text (``spark.sql(text, t=rows)``) are part of that statement.
     """
     statements: list[str] = []
-    last: dict[int, str] = {}  # of each thread
+    of_thread: defaultdict[int, list[str]] = defaultdict(list)
 
     def noting(method: str, called: Callable[..., Any]) -> Callable[..., Any]:
         def noted(self: Any, *given: Any, **named: Any) -> Any:
-            if "t" in named:
-                statements.remove(last[threading.get_ident()])
+            mine = of_thread[threading.get_ident()]
+            for _ in named:  # tables that were read just now
+                statements.remove(mine.pop())
             text = " ".join(str(given[0] if given else "").split())
-            last[threading.get_ident()] = statement = f"{method} {text[:110]} ({_asks()})"
-            statements.append(statement)
+            mine.append(f"{method} {text[:110]} ({_asks()})")
+            statements.append(mine[-1])
             return called(self, *given, **named)
 
         return noted

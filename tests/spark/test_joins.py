@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
+from tests.folders import path_of
 from tests.manifests import opened
 from tests.spark.channels import last_values, values_of
 
@@ -172,7 +173,7 @@ KasprAgent/mirror:
 def test_two_agents_of_one_channel_both_get_every_record(wave_results: Any, tmp_path: Path) -> None:
     """The second agent is applied later, and reads the channel from its beginning."""
     first: Application = wave_results["app"]
-    warehouse = first.delta.namespace.checkpoints.parents[2]
+    warehouse = path_of(first.delta.namespace.checkpoints).parents[2]
     app = opened(first.spark, tmp_path, "joins", MIRROR, warehouse)
     app.run(only=["agent/mirror"])
     mirrored = values_of(app, "mirrored")

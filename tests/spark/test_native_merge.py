@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.storage.arrow_types import collected
+from kaspr_delta.storage.folders import LocalFolder
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.log_files import commit_of
@@ -80,7 +81,7 @@ def in_order(rows: DataFrame) -> list[Row]:
 
 
 def written_by_delta_rs(delta: Tables, version: int) -> bool:
-    commit = commit_of(folder_of(delta.namespace, "by_delta_rs"), version)
+    commit = commit_of(LocalFolder(folder_of(delta.namespace, "by_delta_rs")), version)
     return commit is not None and "num_target_rows_copied" in commit.metrics
 
 
@@ -145,7 +146,7 @@ def test_numbers_and_dates_are_compared_as_spark_compares_them(spark: SparkSessi
         first = spark.createDataFrame([(key, *row) for key, row in stored.items()], columns).coalesce(1)
         delta.append(spark, first, table)
         assert delta.merge(spark, changed, table, upsert).rows == 4
-    commit = commit_of(folder_of(delta.namespace, "typed_by_delta_rs"), 2)
+    commit = commit_of(LocalFolder(folder_of(delta.namespace, "typed_by_delta_rs")), 2)
     assert commit is not None
     assert "num_target_rows_copied" in commit.metrics
     shown = [[repr(row) for row in in_order(delta.read(spark, f"typed_{by}"))] for by in TABLES]

@@ -18,6 +18,7 @@ from kaspr_delta.engine.rows.rows import union_of
 from kaspr_delta.engine.rows.sequence import end_of
 from kaspr_delta.engine.rows.spill import rows_made
 from kaspr_delta.engine.streams.offset_range import Received, in_offset_order
+from kaspr_delta.storage.folders import LocalFolder
 from kaspr_delta.storage.limits import Limits, Size
 from tests.limits import set_limits
 from tests.manifests import opened
@@ -132,9 +133,9 @@ def test_rows_that_do_not_fit_in_memory_are_in_a_file_while_they_are_used(spark:
             yield pa.RecordBatch.from_pylist([{"n": n, "text": None if n % 2 else str(n)}] * 3, schema)
 
     expected = [(n, None if n % 2 else str(n)) for n in range(10) for _ in range(3)]
-    assert isinstance(rows_made(spark, made(), schema, tmp_path / "files", Limits()), LocalRows)
+    assert isinstance(rows_made(spark, made(), schema, LocalFolder(tmp_path / "files"), Limits()), LocalRows)
     (tmp_path / "files" / "of-one-that-was-killed").mkdir(parents=True)
-    rows = rows_made(spark, made(), schema, tmp_path / "files", Limits(small_batch=Size(20_000, 100)))
+    rows = rows_made(spark, made(), schema, LocalFolder(tmp_path / "files"), Limits(small_batch=Size(20_000, 100)))
     assert not isinstance(rows, LocalRows)
     assert sorted(map(tuple, rows.df.collect()), key=str) == sorted(expected, key=str)
     assert len(list((tmp_path / "files").iterdir())) == 1

@@ -18,6 +18,7 @@ from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.run_events import Migrated, RunEvent, StateRebuilt, Waits
 from tests.continuous import running, wait_until
 from tests.limits import set_limits
+from tests.manifests import opened
 from tests.spark.channels import last_values
 from tests.spark.dying import lost_power
 from tests.spark.killing import around_writes, killed
@@ -115,7 +116,9 @@ def test_a_changed_extractor_needs_a_rebuild_that_emits_only_differing_rows(ware
     report = itself.run(only=JOINS, listener=seen.append)
     reason = "its extractor has changed since its state was made"
     assert report.rebuilt == {JOINS[1]: reason}
-    assert not itself.delta.exists(warehouse.spark, "differences__left")
+    assert not any(
+        itself.delta.exists(warehouse.spark, f"{kind}__left") for kind in ("differences", "shown", "current")
+    )
     assert report.resources[JOINS[1]].rows_out == 4
     assert [(str(one.resource), one.reason) for one in seen if isinstance(one, StateRebuilt)] == [(JOINS[1], reason)]
     assert names(itself, "left") == {**names(itself), "vanishes": None}
@@ -139,7 +142,22 @@ def compare_side_by_side(warehouse: Warehouse) -> None:
     }
     assert counts in {str(one.resource): one.state for one in app.status().resources}[JOINS[1]]
     assert [one.name for one in app._registry.events() if one.reason == "Compared"] == ["left"]
+    shown = {show: (app.show(JOINS[1], show), current(app, "left")) for show in ("old", "new")}
+    new = {key: after for key, (_, _, after) in differences(app, "left").items()}
+    assert shown == {"old": (0, names(app, "left")), "new": (4, names(app, "left") | new)}
+    with pytest.raises(ResourceFailedError):
+        app.run(only=JOINS)
+    assert current(app, "left") == names(app, "left") | new
+    app.show(JOINS[1], "old")
+    assert current(app, "left") == names(app, "left")
+    app.show(JOINS[1], "new")
     assert app.join("left").to_dict() == result
+
+
+def current(app: Application, join: str) -> dict[Any, Any]:
+    """By key the name of the right row that the current view shows."""
+    rows = app.sql(f"SELECT key, right FROM current__{join}").collect()  # noqa: S608
+    return {json.loads(row["key"]): row["right"] and json.loads(row["right"])["name"] for row in rows}
 
 
 def differences(app: Application, join: str) -> dict[Any, tuple[str, Any, Any]]:
@@ -180,7 +198,11 @@ def test_a_comparison_that_was_not_recorded_is_made_again_and_the_old_extractor_
     new = warehouse.open(extractor=BY_SPARE, on_change="side-by-side")
     with pytest.raises(ResourceFailedError, match="added: 1, removed: 1, changed: 1, equal: 2"):
         new.run(only=[INNER])
+    assert new.show(INNER, "new") == 3
+    shown = current(new, "inner")
     new.rebuild(INNER)
+    assert current(new, "inner") == shown == names(new)
+    assert new.delta.count(new.spark, "shown__inner") == 0
     assert names(new) == {"same": "Widget", "moves": "Gadget", "appears": "Gadget", "late": "Gadget"}
     assert not new.delta.exists(new.spark, "differences__inner")
     compared = new.compare(INNER)
@@ -335,3 +357,39 @@ def test_system_tables_drop_old_rows_but_keep_sums_and_the_folded_batch(
     app.table("orders").delete("same")
     app.run(only=[INNER])
     assert last_values(app.channel("inner-channel").records()) == app.join("inner").to_dict()
+
+
+SUMS = """
+KasprTable/orders: {}
+KasprTable/sums:
+  from: {table: orders}
+  onChange: side-by-side
+  groupBy: {python: "def shop(order): return order['shop']"}
+  count: {}
+"""
+
+
+@pytest.mark.slow
+def test_the_current_view_of_a_table_that_is_made_from_another_shows_new_counts_until_a_run_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A group that is not in the new result is not in the view."""
+    app = opened(spark, tmp_path, "shop", SUMS)
+    app.table("orders").put({number: {"shop": f"S{number % 2}"} for number in (1, 2, 3)})
+    app.run()
+    assert app.show("table/sums", "old") == 0
+    assert shown(app) == {"S0": 1, "S1": 2}
+    changed = opened(spark, tmp_path, "shop", SUMS.replace("order['shop']", "order['shop'].replace('0', '1')"))
+    assert changed.show("table/sums", "new") == 2
+    assert shown(changed) == {"S1": 3}
+    app = opened(spark, tmp_path, "shop", SUMS)
+    assert shown(app) == {"S1": 3}
+    app.table("orders").put({5: {"shop": "S1"}})
+    app.run()
+    assert shown(app) == {"S0": 1, "S1": 3} == dict(app.table("sums").rows())
+
+
+def shown(app: Application) -> dict[str, int]:
+    """The rows of the current view."""
+    rows = app.sql("SELECT key, value FROM current__sums").collect()
+    return {json.loads(row["key"]): json.loads(row["value"]) for row in rows}

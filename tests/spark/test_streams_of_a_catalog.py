@@ -7,12 +7,13 @@ remove the files of an old commit with VACUUM.
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from unittest import mock
 
 import pytest
@@ -118,7 +119,7 @@ def test_a_run_reads_only_tables_with_new_commits_from_there_on_and_agents_that_
     assert len(asked) == documented_statements(), "\n".join(asked)
     with noted_statements() as asked:
         assert not again.run().resources
-    assert len(asked) == 1 + 3 + 4, "\n".join(asked)  # progress; logs; the sources of the join and of two agents
+    assert len(asked) == 1 + 1 + 3, "\n".join(asked)  # progress; logs; the sources of the join and of both agents
     assert streamed == {}
     assert not [*(tmp_path / "volume" / "_locks").iterdir()]
     again.table("products").put({"P1": {"price": 3}})
@@ -172,6 +173,32 @@ def test_a_replaced_table_stops_the_join_until_a_rebuild(shop: Callable[[], Appl
     app.rebuild("join/priced")
     app.run()
     assert prices(app) == {"O1": 3}
+
+
+@pytest.mark.slow
+def test_the_current_view_of_a_join_shows_its_new_result_and_after_the_rebuild_the_stored_one(
+    spark: SparkSession, catalog: str, tmp_path: Path
+) -> None:
+    manifests = SHOP.replace("rightTable: products", "rightTable: products\n  onChange: side-by-side")
+    app = opened(spark, tmp_path, "shop", manifests, catalog)
+    app.table("products").put({"P1": {"price": 1}, "P2": {"price": 2}})
+    app.table("orders").put({"O1": {"product": "P1", "other": "P2"}, "O2": {"product": "P2", "other": "P9"}})
+    app.run()
+    app = opened(spark, tmp_path, "shop", manifests.replace("['product']", "['other']"), catalog)
+    shown = [current_prices(app)]
+    turns: list[tuple[Literal["new", "old"], int]] = [("new", 2), ("old", 0), ("new", 2)]
+    for result, rows in turns:
+        assert app.show("join/priced", result) == rows
+        shown.append(current_prices(app))
+    app.rebuild("join/priced")
+    assert [*shown, current_prices(app)] == [old := {"O1": 1, "O2": 2}, new := {"O1": 2}, old, new, new]
+    assert prices(app) == new
+
+
+def current_prices(app: Application) -> dict[str, int]:
+    """The prices in the current view."""
+    rows = app.sql("SELECT key, right FROM current__priced").collect()
+    return {json.loads(row["key"]): json.loads(row["right"])["price"] for row in rows}
 
 
 class DiedError(Exception):

@@ -140,11 +140,22 @@ def test_select_makes_the_columns_of_a_result_and_a_failure_leaves_no_row(app: A
 def test_a_comparison_after_another_select_counts_rows_whose_columns_differ(
     spark: SparkSession, app: Application, folder: Path
 ) -> None:
-    changed = opened(spark, folder, 'order["price"] * 2', 'order["price"] * 3')
+    """The current view, which shows the new result if that is wanted, has the columns of the result."""
+    compares = '"on": key\n  onChange: side-by-side\n  type: outer'
+    assert not opened(spark, folder, '"on": key\n  type: outer', compares).plan.waiting
+    manifests = MANIFESTS.substitute(FOLDER=folder).replace('"on": key\n  type: outer', compares)
+    (folder / "typed.yaml").write_text(manifests.replace('order["price"] * 2', 'order["price"] * 3'))
+    changed = Application.open(folder / "typed.yaml", warehouse=folder / "warehouse", spark=spark)
     compared = changed.compare("join/noted")
     assert (compared.added, compared.removed, compared.changed, compared.equal) == (0, 0, 1, 1)
     (row,) = changed.sql("SELECT key, before, after FROM differences__noted").collect()
     assert [row["key"], *(json.loads(row[name])["price"] for name in ("before", "after"))] == ['"O1"', 5.0, 7.5]
+    current = "SELECT price FROM current__noted WHERE key = '\"O1\"'"
+    prices = [changed.sql(current).collect()[0]["price"]]
+    changed.show("join/noted", "new")
+    prices.append(changed.sql(current).collect()[0]["price"])
+    assert prices == [Decimal("5.000"), Decimal("7.500")]
+    assert changed.sql("SELECT * FROM current__noted").schema.fieldNames() == changed.join("noted").df.columns
     opened(spark, folder)
     assert app.delta.newest(spark, "noted").version == changed.delta.newest(spark, "noted").version
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TextIO
 
 import typer
@@ -31,14 +32,13 @@ class Command(TyperCommand):
         that is not installed.
         """
         location = Target.of(ctx).location
-        log = location.log_file
         try:
             with required(), ended_by_interrupt(), _native_messages_in(location):
                 return super().invoke(ctx)
         except (KasprError, ImportError):
             raise
         except BaseException as error:  # also the panics of delta-rs
-            problem = disk_problem(error, None if log is None else log.parent)
+            problem = disk_problem(error, Path(location.folder) if location.is_here else None)
             if problem is None:
                 raise
             raise SetupError(problem) from error
@@ -61,7 +61,7 @@ def _native_messages_in(location: Warehouse) -> Iterator[None]:
         shown.flush()
         with contextlib.suppress(OSError):  # the warehouse does not exist yet, or cannot be written
             log = location.log_file
-            if log is not None and location.schemas():
+            if log is not None and (location.store is not None or location.schemas()):
                 os.dup2(held.enter_context(log.open("ab")).fileno(), _STDERR)
         sys.stderr = kept
         try:

@@ -25,7 +25,7 @@ from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.settings import SQL_WAREHOUSE_VARIABLE
 from kaspr_delta.spec.durations import duration_text, milliseconds
 from kaspr_delta.storage.layout import FEED_RETENTION_DAYS
-from kaspr_delta.storage.namespace import LocalNamespace, Warehouse
+from kaspr_delta.storage.namespace import FolderNamespace, Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.native.reads import NativePageReads
@@ -87,7 +87,7 @@ class Cost:
 def _reads(plan: Plan, deployment: Deployment, warehouse: Warehouse, profile: str | None) -> PageReads:
     """The reads of a warehouse, without Spark. Raises UsageError and SetupError."""
     namespace = warehouse.namespace(plan.schema)
-    if isinstance(namespace, LocalNamespace):
+    if isinstance(namespace, FolderNamespace):
         return NativePageReads(DeltaRs(namespace))
     sql_warehouse = deployment.sql_warehouse or os.environ.get(SQL_WAREHOUSE_VARIABLE)
     if not sql_warehouse:
@@ -157,7 +157,7 @@ def _assumptions(cost: Cost) -> Iterator[str]:
     started = "a task, on serverless compute" if serverless else "the cluster of a run, which its tasks share"
     yield f"A start of compute: {started}."
     if any(one.endless < one.jobs for one in cost.layouts):
-        yield f"Idle statements of a task that finds nothing new: {IDLE_STATEMENTS}, and 1 a resource and 1 a source."
+        yield f"Idle statements of a task that finds nothing new: {IDLE_STATEMENTS}, and 1 a table that it follows."
     if any(one.endless for one in cost.layouts):
         yield "A job that never ends has its compute all day. It starts after deployments and failures only."
         yield f"Its idle statements: those of rounds that take no time, with pauses of {every}."

@@ -41,9 +41,9 @@ def demo(target: Target) -> None:
     """
     from kaspr_delta.application import Application
 
-    if target.location.is_unity:
+    if not target.location.is_here:
         raise UsageError("the demo runs on this machine: give a folder as --warehouse")
-    folder = Path(target.location.text) / "demo"
+    folder = Path(target.location.folder) / "demo"
     shutil.rmtree(folder, ignore_errors=True)
     out = results()
     bundle = bundle_folder("order-system")
@@ -54,8 +54,8 @@ def demo(target: Target) -> None:
     _first_wave(application, bundle, out)
     _second_wave(application, out)
     out.print(
-        f"\nLook around:\n  {_command()} table {_JOIN} dump --warehouse {folder}\n"
-        f"  {_command()} consume enriched-orders --warehouse {folder}\n"
+        f"\nLook around:\n  {_command()} table {_JOIN} dump --warehouse {_shown(folder)}\n"
+        f"  {_command()} consume enriched-orders --warehouse {_shown(folder)}\n"
         f"  {_command()} plan {_shown(bundle)}"
     )
 

@@ -15,11 +15,12 @@ from kaspr_delta.cli.bundle import (
     losses,
     restarted_jobs,
 )
-from kaspr_delta.cli.deployed import ProfileOption
+from kaspr_delta.cli.deployed import ProfileOption, TargetOption
 from kaspr_delta.cli.progress import note
-from kaspr_delta.errors import SetupError
+from kaspr_delta.errors import SetupError, UsageError
 from kaspr_delta.plan.builder.build import runnable_plans
 from kaspr_delta.plan.names import delta_name
+from kaspr_delta.settings import OPERATION
 
 if TYPE_CHECKING:
     from kaspr_delta.jobs import Storage
@@ -73,11 +74,15 @@ def deploy(
 
 
 def purge(
-    application: BundleAppArgument,
-    target: BundleTargetOption,
+    application: Annotated[str, typer.Argument(metavar="APP", help="A folder in bundles/; with --warehouse its name.")],
+    target: TargetOption = None,
     profile: ProfileOption = None,
     var: VarOption = None,
+    warehouse: Annotated[
+        str | None, typer.Option("--warehouse", metavar="UNITY", help="The data, away from the bundle that made them.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    own_job: Annotated[bool, typer.Option("--own-job", hidden=True)] = False,
 ) -> None:
     """Remove the schema of a deployed application with all its tables and checkpoints, for good.
 
@@ -85,22 +90,32 @@ def purge(
     that another application's jobs use, is left as it is, and so is one while a job of it runs. Files of external
     tables stay in their folder.
 
+    A warehouse, as in `unity://main.order_system/kaspr_checkpoints`, names data whose deployment is gone, such as those
+    of an application that was renamed. The job for operations does the same: `purge --yes` is its command.
+
     For example:
 
         kaspr-delta purge order-system --target dev
+        kaspr-delta purge order-desk --warehouse unity://main.order_desk/kaspr_checkpoints
     """
     from kaspr_delta.workspace import DeployedSchema, Workspace
 
-    bundle = BundleCli.of(application, target, profile, var)
+    if (target is None) == (warehouse is None):
+        raise UsageError("name the data by --target, or by --warehouse")
+    if own_job and not yes:
+        raise UsageError("it removes all data, and nobody can be asked here: the command is purge --yes")
+    if target is not None:
+        storages = _storages(BundleCli.of(application, target, profile, var), target)
+    else:
+        storages = [_storage_in(warehouse or "", application)]
     client = Workspace.connect(profile).client
-    found = [(storage, schema) for storage in _storages(bundle, target) for schema in storage.full_names]
-    for storage, schema in found:
+    for storage, schema in [(one, schema) for one in storages for schema in one.full_names]:
         deployed = DeployedSchema(client, schema)
         made_by = deployed.made_by()
         if made_by is None:
             typer.echo(f"{schema} does not exist: there is nothing to remove")
             continue
-        _refuse_others(deployed, storage.application, made_by)
+        _refuse_others(deployed, storage.application, made_by, own_job=own_job)
         if not yes:
             typer.confirm(f"Remove {schema} with its {deployed.tables()} tables and views, for good?", abort=True)
         deployed.remove()
@@ -116,14 +131,26 @@ def _storages(bundle: BundleCli, target: str) -> list[Storage]:
     return [Storage.of(plan, deployment) for plan in runnable_plans(manifests_of(deployment, Path()))]
 
 
-def _refuse_others(deployed: DeployedSchema, application: str, made_by: str) -> None:
-    """Raise SetupError if data of others would go, or if a job is at work."""
+def _storage_in(warehouse: str, application: str) -> Storage:
+    """The storage that a warehouse names. Raises UsageError for a folder."""
+    from kaspr_delta.jobs import Storage
+    from kaspr_delta.storage.namespace import UnityNamespace, Warehouse
+
+    namespace = Warehouse(warehouse).namespace(delta_name(application))
+    if not isinstance(namespace, UnityNamespace):
+        raise UsageError(f"{warehouse} is no schema of Unity Catalog: remove the folder itself")
+    names = application, namespace.catalog, namespace.name
+    return Storage(*names, location=namespace.root or "", internal=namespace.internal_name or "")
+
+
+def _refuse_others(deployed: DeployedSchema, application: str, made_by: str, *, own_job: bool) -> None:
+    """Raise SetupError if data of others would go, or if a job is at work, other than the ``own_job`` that asks."""
     if made_by != delta_name(application):
         maker = f"the application {made_by}" if made_by else "others"
         raise SetupError(
             f"{deployed.name} was made by {maker}, not by {application}: drop the tables that you no longer want"
         )
-    for user, job, runs in deployed.users():
+    for user, job, runs in deployed.users(besides=OPERATION if own_job else None):
         if user != application:
             raise SetupError(
                 f"{deployed.name} is also used by the application {user}: drop the tables that you no longer want"

@@ -7,6 +7,7 @@ import platform
 import shutil
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,12 +19,13 @@ from rich.text import Text
 from kaspr_delta.cli.interruption import off_main_thread
 from kaspr_delta.cli.progress import note, results, table_of, warn, working
 from kaspr_delta.cli.target import Target
-from kaspr_delta.errors import SetupError
+from kaspr_delta.errors import SetupError, UsageError
 from kaspr_delta.grant import Grant
 from kaspr_delta.plan.names import delta_name
 from kaspr_delta.runtime.java import check_java
 from kaspr_delta.runtime.versions import Versions, installed, spark_is_elsewhere
 from kaspr_delta.spec.durations import interval
+from kaspr_delta.storage.folders import create_once
 from kaspr_delta.storage.namespace import Warehouse
 
 DoctorOutput = Literal["text", "json"]
@@ -116,8 +118,10 @@ def _probed(
     from kaspr_delta.runtime.session import spark_session
     from kaspr_delta.storage.opening import open_tables
 
-    plan = None if path is None else only_plan(target.load(path), target.app)  # before Spark starts
     location = target.location
+    if location.store is not None:
+        raise UsageError("a bucket has no probes: they try what a catalog allows")
+    plan = None if path is None else only_plan(target.load(path), target.app)  # before Spark starts
     scratch = location.scratch(SCRATCH)
     named = plan.schema if plan else delta_name(target.app or "")
     namespace = scratch.namespace(named if location.is_unity else SCRATCH)
@@ -135,7 +139,7 @@ def _probed(
     if found[0]["probe"] == ANOTHER.name:
         return found, None
     if namespace.disk is None:
-        return found, namespace.checkpoints
+        return found, Path(str(namespace.checkpoints))
     shutil.rmtree(namespace.disk, ignore_errors=True)
     return found, namespace.disk.parent
 
@@ -190,7 +194,12 @@ def _jars() -> str:
 def _writable(location: Warehouse) -> str:
     if location.is_unity:
         return f"{location.text} (checked by --probe, or when a command runs)"
-    folder = Path(location.text).expanduser().absolute()
+    if location.store is not None:
+        tried = f"_tried-{uuid.uuid4().hex}"
+        create_once(location.root, tried, b"")
+        location.root.remove(tried)
+        return f"{location.folder} can be written, and creates a file only once"
+    folder = Path(location.folder)
     try:
         existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
         with tempfile.TemporaryFile(dir=existing):

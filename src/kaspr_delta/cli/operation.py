@@ -14,7 +14,14 @@ from kaspr_delta.settings import OPERATION
 
 # The commands, each with options that it has there unless somebody gives others. The job waits for its turn: a resource
 # that is to be rebuilt may run at the moment.
-_COMMANDS = {"rebuild": ("--patience", "1h"), "dead-letters": (), "doctor": (), "status": ()}
+_COMMANDS = {
+    "rebuild": ("--patience", "1h"),
+    "dead-letters": (),
+    "delete": (),
+    "doctor": (),
+    "status": (),
+    "purge": ("--own-job",),
+}
 # Those that read the folder of the manifests; a rebuild applies them, for they may have been deployed just now.
 _READ, _APPLY = frozenset({"rebuild", "doctor"}), frozenset({"rebuild"})
 
@@ -34,6 +41,9 @@ def expanded(arguments: Sequence[str]) -> list[str]:
         raise UsageError(f"{text!r} is no command: {error}") from None
     if command not in _COMMANDS:
         raise UsageError(f"the job runs no {command!r}, only: {', '.join(_COMMANDS)}")
+    if command == "purge":  # it opens no application
+        at = dict(zip(where[::2], where[1::2], strict=True))
+        return [command, *_COMMANDS[command], *given, at["--app"], "--warehouse", at["--warehouse"]]
     manifests = [*([folder] if command in _READ else []), *(["--origin", origin] if command in _APPLY else [])]
     return [*where, command, *_COMMANDS[command], *given, *manifests]
 

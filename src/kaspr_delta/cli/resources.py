@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from kaspr_delta.cli.completion import complete_kind, complete_name
+from kaspr_delta.cli.deployed import ProfileOption, TargetOption
+from kaspr_delta.cli.operation import operate
 from kaspr_delta.cli.progress import console, note, warn
 from kaspr_delta.cli.target import Target
 from kaspr_delta.control.kubectl import age, columns, described, yaml_text
@@ -175,17 +177,26 @@ def delete(
     ],
     name: Annotated[str, typer.Argument(help="The resource's name.", autocompletion=complete_name)],
     purge: Annotated[bool, typer.Option("--purge", help="Delete its tables and state as well, for good.")] = False,
+    deployed: TargetOption = None,
+    profile: ProfileOption = None,
 ) -> None:
     """Remove a resource from the applied application; its manifest file stays.
 
     Resources that need it wait from then on: each is printed. A running `run --continuous` or `serve` stops using it
     within seconds. Its data stay, and are used again if it is applied again; --purge deletes them too.
 
+    With --target the job for operations that was deployed to that target does it. The next run applies the manifests
+    that were deployed, and so a resource that is still among them begins anew.
+
     For example:
 
         kaspr-delta delete join orders-products-join
         kaspr-delta delete ktable products --purge
+        kaspr-delta delete agent mails --purge --target prod
     """
+    if deployed is not None:
+        operate(deployed, target.app, profile, ["delete", kind, name, *(["--purge"] if purge else [])])
+        return
     from kaspr_delta.control.registry import without
     from kaspr_delta.control.resource_status import newly_waiting
     from kaspr_delta.runtime.applying import applied_registry

@@ -20,6 +20,7 @@ from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import AlreadyRunningError, ResourceFailedError, UsageError, may_pass
 from kaspr_delta.grant import Grant
 from kaspr_delta.plan.definition.waiting import in_words
+from kaspr_delta.plan.names import current_view
 from kaspr_delta.runtime.versions import Versions
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.durations import duration_text, interval
@@ -217,6 +218,9 @@ def rebuild(
     ],
     path: Annotated[Path | None, typer.Argument(help="Manifests to apply first: a file or a folder.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    show: Annotated[
+        Literal["new", "old"] | None, typer.Option("--show", help="Only turn the view current__NAME.")
+    ] = None,
     patience: Annotated[str, typer.Option(help="How long to wait while another process runs the resource.")] = "0s",
     deployed: TargetOption = None,
     profile: ProfileOption = None,
@@ -231,6 +235,9 @@ def rebuild(
     With --dry-run the result stays as it is. The rows that would be added, removed or changed are counted, and written
     into the table differences__NAME beside it, with the row before and after. The rebuild drops that table.
 
+    With --show new the view current__NAME, which resources with onChange: side-by-side have, shows the new result, in
+    one commit; with --show old it shows the stored one again, as it does after a rebuild.
+
     With --target the job for operations that was deployed to that target does it, by the manifests that were deployed.
     The command waits for it and prints its output.
 
@@ -238,17 +245,23 @@ def rebuild(
 
         kaspr-delta rebuild join/orders-products-join
         kaspr-delta rebuild table/orders-per-customer --dry-run
+        kaspr-delta rebuild table/orders-per-customer --show new
         kaspr-delta rebuild join/orders-products-join --target prod
     """
+    if dry_run and show:
+        raise UsageError("--dry-run and --show exclude each other")
     wait = interval("--patience", patience)
     if deployed is not None:
         if path is not None:
             raise UsageError("--target rebuilds by the manifests that were deployed: leave PATH out")
-        options = [*(["--dry-run"] if dry_run else []), *(["--patience", patience] if wait else [])]
+        only = ["--dry-run"] if dry_run else ["--show", show] if show else []
+        options = [*only, *(["--patience", patience] if wait else [])]
         operate(deployed, target.app, profile, ["rebuild", resource, *options])
         return
     application = target.open(path, origin)
     work = partial(_compare if dry_run else _rebuild, application, resource)
+    if show is not None:
+        work = partial(_show, application, resource, show)
     try:
         work()
     except AlreadyRunningError as error:
@@ -262,6 +275,13 @@ def _rebuild(application: Application, resource: str, patience: float = 0) -> No
     with working(f"Rebuilding {resource}"):
         report = application.rebuild(resource, patience=patience)
     show_report(report, results())
+
+
+def _show(application: Application, resource: str, result: Literal["new", "old"], patience: float = 0) -> None:
+    with working(f"Turning the view of {resource}"):
+        rows = application.show(resource, result, patience=patience)
+    new = f"the new result of {resource}: {rows} rows stand for those of the stored one"
+    typer.echo(f"{current_view(resource.partition('/')[2])} shows {new if result == 'new' else 'the stored result'}")
 
 
 def _compare(application: Application, resource: str, patience: float = 0) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from kaspr_delta.cli.progress import note
 from kaspr_delta.cli.target import Target
+from kaspr_delta.errors import UsageError
 from kaspr_delta.settings import APP_PORT_VARIABLE, SQL_WAREHOUSE_VARIABLE
 
 TOKEN_VARIABLE = "KASPR_DELTA_TOKEN"  # noqa: S105  the name of a variable, not a token
@@ -50,6 +51,8 @@ def serve(
     from kaspr_delta.web.server import serve as serve_at
 
     location = target.location
+    if location.store is not None:
+        raise UsageError("a bucket is not served yet: serve a folder, or a schema of Unity Catalog")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     chosen, documents = target.app, None
     if path is not None and location.is_unity:  # there, the server needs permission to read, not to write

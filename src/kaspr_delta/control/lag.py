@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from kaspr_delta.control.rebuilds import start_in
@@ -17,6 +16,7 @@ from kaspr_delta.plan.definition.joins import (
     TableTableJoinPlan,
 )
 from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TablePlan, TopicInput
+from kaspr_delta.storage.folders import Folder
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.stream_checkpoint import positions_in
 
@@ -112,7 +112,7 @@ def _sides(plan: Plan, ref: ResourceRef) -> Mapping[str, str]:
     return {}
 
 
-def _newest_checkpoint(folder: Path) -> Path | None:
+def _newest_checkpoint(folder: Folder) -> Folder | None:
     """The checkpoint in use: checkpoint names sort by age. None if no batch was ever finished."""
-    used = [checkpoint for checkpoint in folder.glob("*") if any((checkpoint / "commits").glob("[0-9]*"))]
-    return max(used, default=None, key=lambda checkpoint: checkpoint.name)
+    checkpoints = (folder / name for name in sorted(folder.names(), reverse=True) if not name.startswith("."))
+    return next((one for one in checkpoints if any(name.isdigit() for name in one.names("commits"))), None)

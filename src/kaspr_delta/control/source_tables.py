@@ -150,6 +150,29 @@ def looked_up(plan: Plan, columns_of: ColumnsOf) -> tuple[Plan, dict[ResourceRef
     return plan, reasons
 
 
+def known_by_name(plan: Plan, names: Iterable[str], columns_of: ColumnsOf) -> dict[str, TablePlan | str]:
+    """Tables and results of joins by their names, with their columns, or why they cannot be read."""
+    read = {name: set(_read_by(plan, name)) for name in names}
+    found = {name: known(plan.known_table(name), columns_of) for name in sorted(set().union(*read.values()))}
+    tables = (one if isinstance(one := found.get(table.name), TablePlan) else table for table in plan.tables)
+    plan = replace(plan, tables=tuple(tables))
+    reasons = {name: [found[one] for one in sorted(found) if one in read[name]] for name in read}
+    return {
+        name: next((one for one in of if isinstance(one, str)), None) or plan.table_or_result(name)
+        for name, of in reasons.items()
+    }
+
+
+def _read_by(plan: Plan, name: str) -> Iterator[str]:
+    """The table of that name, or the tables from which a join makes the result of that name."""
+    join = plan.join(name)
+    if plan.table(name) is None and isinstance(join, TableTableJoinPlan):
+        for side in (join.left, join.right):
+            yield from _read_by(plan, side)
+    else:
+        yield name
+
+
 def as_found(system: SystemTables, plan: Plan) -> Plan:
     """The plan in which resources wait also for tables of others in folders, as `run` would find them now.
 

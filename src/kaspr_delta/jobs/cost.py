@@ -21,8 +21,8 @@ from kaspr_delta.plan.definition.resources import ResourceRef, TopicInput
 from kaspr_delta.spec.cron import quartz_firings_a_day
 from kaspr_delta.spec.durations import milliseconds
 
-IDLE_STATEMENTS = 3
-"""The statements of a task that finds nothing new, beside one for each resource and one for each of its sources.
+IDLE_STATEMENTS = 4
+"""The statements of a task that finds nothing new, beside one for each table that its resources follow.
 
 tests/spark/test_streams_of_a_catalog.py counts them.
 """
@@ -135,18 +135,32 @@ def _starts_in(job: Mapping[str, Any]) -> int:
 
 def _statements(plan: Plan, job: Mapping[str, Any], runs: Span, every: str) -> Span:
     """The statements of a job, each day, that find nothing new."""
-    parameters = _parameters(job)
+    followed = [
+        [_sources_of(plan, ref) for ref in _resources_of(plan, _parameters({"tasks": [task]}))] for task in job["tasks"]
+    ]
+    if _is_endless(job):  # a round asks for the newest version of each source of each resource
+        rounds = _DAY * 1_000 / milliseconds(every)
+        return Span(0, sum(len(sources) for task in followed for sources in task) * rounds)
+    return runs * sum(IDLE_STATEMENTS + len(set(chain.from_iterable(task))) for task in followed)
+
+
+def _resources_of(plan: Plan, parameters: Sequence[str]) -> list[ResourceRef]:
+    """The resources that a task runs: those that its parameters name, or all."""
     named = {value for option, value in pairwise(parameters) if option == "--only"}
-    refs = [ref for stage in plan.stages for ref in stage.resources if str(ref) in named or not named]
-    sources = sum(_sources_of(plan, ref) for ref in refs)
-    if _is_endless(job):  # a round asks for the newest version of each source
-        return Span(0, sources * _DAY * 1_000 / milliseconds(every))
-    return runs * (len(job["tasks"]) * IDLE_STATEMENTS + len(refs) + sources)
+    return [ref for stage in plan.stages for ref in stage.resources if str(ref) in named or not named]
 
 
-def _sources_of(plan: Plan, ref: ResourceRef) -> int:
-    """The number of tables whose commits a resource follows. Functions of agents read tables without following them."""
+def _sources_of(plan: Plan, ref: ResourceRef) -> set[str]:
+    """The tables whose commits a resource follows. Functions of agents read tables without following them."""
     agent = plan.agent(ref.name) if ref.kind == "agent" else None
-    if agent is None:
-        return sum(edge.target == str(ref) for edge in plan.edges)
-    return len(agent.input.topics) if isinstance(agent.input, TopicInput) else 1
+    if agent is not None:
+        read = agent.input
+        if isinstance(read, TopicInput):
+            return {f"topic/{topic}" for topic in read.topics}
+        return {f"channel of {read.join}"}
+    # A join follows the results of joins, other resources their channels.
+    return {
+        edge.source if ref.kind == "join" else edge.source.replace("join/", "channel of ")
+        for edge in plan.edges
+        if edge.target == str(ref)
+    }

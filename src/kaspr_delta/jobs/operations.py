@@ -11,6 +11,10 @@ from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.settings import OPERATION, OPERATION_PARAMETER, PURPOSE_TAG
 
 _DEFAULT = "status"
+_DESCRIPTION = (
+    "Commands for people: rebuild KIND/NAME, dead-letters [--retry --only-failed], delete KIND NAME [--purge], doctor,"
+    " status, purge --yes"
+)
 
 
 def operations_job(builder: JobBuilder) -> Job:
@@ -29,7 +33,7 @@ def operations_job(builder: JobBuilder) -> Job:
     task.timeout_seconds = of.deployment.timeout_minutes * 60
     job = of.job(f"{of.plan.application}: operations", [task])
     job.performance_target = PerformanceTarget.PERFORMANCE_OPTIMIZED if of.deployment.serverless else None
-    job.description = "Commands for people: rebuild KIND/NAME, dead-letters [--retry --only-failed], doctor, status"
+    job.description = _DESCRIPTION
     job.parameters = [JobParameterDefinition(name=OPERATION_PARAMETER, default=_DEFAULT)]
     job.queue = QueueSettings(enabled=True)
     job.tags = {**of.compute.tags, "manifests": of.revision, PURPOSE_TAG: OPERATION}

@@ -19,7 +19,7 @@ INTERNAL_SCHEMA_MARK = "_kaspr_internal_schema"
 """The view beside results that names the schema of the internal tables, where that is another one."""
 
 _INTERNAL = re.compile(
-    "_kaspr_|(aggregation|buffer|contributions|export|group_times|index|ingest|log|subscriptions|task|waiting|windows)__"
+    "_kaspr_|(aggregation|buffer|contributions|export|group_times|index|ingest|log|shown|subscriptions|task|waiting|windows)__"
 )
 
 
@@ -64,6 +64,10 @@ group_times_table = _beginning_with("group_times__")
 """The times of groups of a table that is made from another one: groups whose time moved and whose value did not."""
 differences_table = _beginning_with("differences__")
 """The rows of a result that a rebuild would add, remove or change: beside the result, for people."""
+shown_table = _beginning_with("shown__")
+"""The rows of a new result that the current view shows in place of those of the result; empty: it shows the result."""
+current_view = _beginning_with("current__")
+"""The view of a result whose changed definition is compared: it shows the result, or the new one."""
 windows_table = _beginning_with("windows__")
 """The windows of a table that shows a window only when it closes."""
 value_view = _beginning_with("v_")

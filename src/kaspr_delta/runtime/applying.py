@@ -55,7 +55,7 @@ def session_tables(
     from kaspr_delta.runtime.resources import create_system_tables
     from kaspr_delta.runtime.session import spark_session
 
-    session = spark or spark_session(warehouse.log_file)
+    session = spark or spark_session(warehouse.log_file, warehouse.store)
     delta = open_tables(warehouse.namespace(schema), limits)
     create_system_tables(session, delta)
     return SessionSystemTables(session, delta)

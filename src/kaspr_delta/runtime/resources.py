@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -37,9 +36,11 @@ from kaspr_delta.plan.definition.joins import (
     TableTableJoinPlan,
 )
 from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TaskPlan, TopicPlan
-from kaspr_delta.plan.names import differences_table, value_view
+from kaspr_delta.plan.names import current_view, differences_table, shown_table, value_view
 from kaspr_delta.runtime.failures import made_to_wait
+from kaspr_delta.spec.ddl import columns_of, quoted
 from kaspr_delta.storage import layout as layouts
+from kaspr_delta.storage.layout import PAIR
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.plan_tables import Settles, tables_kept_by, tables_of
 from kaspr_delta.storage.tables import Tables
@@ -60,11 +61,13 @@ _JOINS: dict[type[JoinPlan], Callable[..., Resource[Any]]] = {
 def remove_data(spark: SparkSession, delta: Tables, plan: Plan, ref: ResourceRef) -> None:
     """Remove the tables, the view and the checkpoints of a resource."""
     if ref.kind in {"table", "join"}:  # an agent may share its name with a table, which owns the view
-        delta.drop_view(spark, value_view(ref.name))
-        delta.drop(spark, differences_table(ref.name))
+        for view in (value_view(ref.name), current_view(ref.name)):
+            delta.drop_view(spark, view)
+        for table in (differences_table(ref.name), shown_table(ref.name)):
+            delta.drop(spark, table)
     for table, _ in tables_kept_by(plan, ref):
         delta.drop(spark, table)
-    shutil.rmtree(checkpoints_of(delta, ref), ignore_errors=True)
+    checkpoints_of(delta, ref).remove_all()
 
 
 def create_system_tables(spark: SparkSession, delta: Tables) -> None:
@@ -118,13 +121,26 @@ def declare_storage(spark: SparkSession, delta: Tables, plan: Plan, has: Settles
 def create_views(spark: SparkSession, delta: Tables, plan: Plan) -> dict[ResourceRef, str]:
     """Create, for SQL and BI, ``v_<name>`` of every schemaless table and result: keys and values as VARIANT.
 
-    Returns the resources whose views cannot be made, with the reasons.
+    A result that is compared with that of a changed definition also has its current view. Returns the resources whose
+    views cannot be made, with the reasons.
     """
     waiting: dict[ResourceRef, str] = {}
     for ref, table, columns in _views_of(plan):
         with made_to_wait(waiting, ref):
             delta.create_view(spark, value_view(ref.name), table, columns)
+    for ref, reaction in plan.on_change:
+        if reaction == "side-by-side" and ref in plan.runs:
+            with made_to_wait(waiting, ref):
+                _create_current_view(spark, delta, plan, ref)
     return waiting
+
+
+def _create_current_view(spark: SparkSession, delta: Tables, plan: Plan, ref: ResourceRef) -> None:
+    """Create the current view of a result, with the columns that it has now, unless there is one."""
+    table = plan.table_or_result(ref.name)
+    (result,) = (layout for name, layout in tables_kept_by(plan, ref) if name == table.delta_name)
+    columns = {name: quoted(name) for name in (column.name for column in columns_of(result.columns)) if name != PAIR}
+    delta.create_view(spark, current_view(ref.name), table.delta_name, columns, shown_table(ref.name))
 
 
 def _views_of(plan: Plan) -> Iterator[tuple[ResourceRef, str, dict[str, str]]]:

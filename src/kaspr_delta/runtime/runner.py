@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.control.rebuilds import comparison_in
 from kaspr_delta.control.totals import last_of
-from kaspr_delta.engine.batch.comparison import Comparison
+from kaspr_delta.engine.batch.comparison import Comparison, end_comparison, hide, shows_new
 from kaspr_delta.engine.batch.progress import folded_batches, forget_old
 from kaspr_delta.engine.batch.recovery import Recovery
-from kaspr_delta.engine.batch.stream_run import ResourceRun
+from kaspr_delta.engine.batch.stream_run import ResourceRun, have_nothing_to_do
 from kaspr_delta.engine.retention import clean_logs, remove_old
 from kaspr_delta.engine.rows.planning import runs_here, side_by_side
 from kaspr_delta.errors import NotQuietError, RebuildNeededError
 from kaspr_delta.plan.definition.application import Plan, Stage
 from kaspr_delta.plan.definition.resources import ResourceRef, names_topics
 from kaspr_delta.plan.definition.waiting import without_waiting
-from kaspr_delta.plan.names import differences_table
 from kaspr_delta.runtime.failures import Failures, disk_errors_explained
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import run_of
@@ -159,7 +158,7 @@ class Runner:
         with self._alone(ref, patience) as recovery:
             folded = folded_batches(self.delta, self.spark)
             recovery.rebuild(self.spark)
-            self.delta.drop(self.spark, differences_table(ref.name))
+            end_comparison(self.delta, self.spark, ref, self.plan.reaction(ref))
         return RunReport.after(self.spark, self.delta, last_of(folded))
 
     def compare(self, ref: ResourceRef, patience: float = 0) -> Comparison:
@@ -168,6 +167,16 @@ class Runner:
             comparison = recovery.compare(self.spark)
         self.compared[ref] = str(comparison)
         return comparison
+
+    def show(self, ref: ResourceRef, patience: float = 0) -> int:
+        """Let the current view show what ``rebuild`` would make. Returns the number of rows. Raises like it."""
+        with self._alone(ref, patience) as recovery:
+            return recovery.show(self.spark)
+
+    def hide(self, ref: ResourceRef, patience: float = 0) -> None:
+        """Let the current view show the stored result. Raises like ``rebuild``."""
+        with self._alone(ref, patience):
+            hide(self.delta, self.spark, ref)
 
     @contextlib.contextmanager
     def _alone(self, ref: ResourceRef, patience: float) -> Iterator[Recovery]:
@@ -310,15 +319,13 @@ class Runner:
         if self.delta.namespace.locks_bind_other_processes:
             return False
         try:
-            runs = {ref: run_of(self.delta, self.plan, ref) for ref in _refs(stages)}
-            if any(run.resource.timed for run in runs.values()):
+            refs = _refs(stages)
+            reactions = [(ref, self.plan.reaction(ref)) for ref in refs]
+            if any(shows_new(self.delta, self.spark, *one) for one in reactions):  # perhaps a rebuild was killed
                 return False
+            runs = [run_of(self.delta, self.plan, ref) for ref in refs]
             self._remove_old()  # before the look: the readers of a table see its deletions in this run
-            folded = folded_batches(self.delta, self.spark)
-            return all(
-                all(side_by_side([partial(runs[ref].has_nothing_to_do, self.spark, folded) for ref in stage.resources]))
-                for stage in stages
-            )
+            return have_nothing_to_do(self.spark, runs, folded_batches(self.delta, self.spark))
         except Exception:  # noqa: BLE001  under the locks it is raised again, and the resource is named
             return False
 
@@ -344,9 +351,12 @@ class Runner:
         Yields the batches that were folded before the recovery (see ``folded_batches``).
         """
         with disk_errors_explained(self.delta), contextlib.ExitStack() as held:
-            self._lost = [
-                held.enter_context(self.delta.namespace.resource_lock(str(ref))) for ref in self._to_lock(refs)
-            ]
+            namespace = self.delta.namespace
+            locks = [partial(held.enter_context, namespace.resource_lock(str(ref))) for ref in self._to_lock(refs)]
+            # A lease of a killed process takes half a minute. Of two runs that start at once, the first lock decides
+            # which one goes on. A kernel lock belongs to its thread.
+            first, rest = (locks, []) if namespace.locks_bind_other_processes else (locks[:1], locks[1:])
+            self._lost = [*(lock() for lock in first), *side_by_side(rest)]
             for ref in refs:
                 with self._failures.noting(ref):
                     self._runs[ref] = self._run_of(ref)
@@ -375,8 +385,8 @@ class Runner:
                 done = self._runs[ref].recovery.recover(self.spark, folded)
             except RebuildNeededError as error:
                 raise error.after(self._comparison(ref)) from None
-            if ref.kind in _WITH_RESULTS and self.delta.is_listed(differences_table(ref.name)):
-                self.delta.drop(self.spark, differences_table(ref.name))  # it goes on, or was made anew
+            if ref.kind in _WITH_RESULTS:
+                end_comparison(self.delta, self.spark, ref, self.plan.reaction(ref))
             if done.migrated is not None:
                 self.listener(Migrated(ref, done.migrated))
             if done.rebuilt is not None:

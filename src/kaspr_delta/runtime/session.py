@@ -17,6 +17,7 @@ from kaspr_delta.extras import required
 from kaspr_delta.runtime.java import check_java
 from kaspr_delta.runtime.versions import spark_is_elsewhere
 from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE
+from kaspr_delta.storage.stores import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,8 +55,8 @@ SETTINGS = {
 """Settings of the embedded Spark. Correct results need none of them: on Databricks none is set."""
 
 
-def spark_session(log: Path | None = None) -> SparkSession:
-    """The running session, or a new embedded one, whose JVM writes its standard error to ``log``.
+def spark_session(log: Path | None = None, store: Store | None = None) -> SparkSession:
+    """The running session, or a new embedded one that reaches a store; its JVM writes its standard error to ``log``.
 
     On Databricks and under Spark Connect no embedded session is started. Raises SetupError if Java or the packages of
     the extra ``local`` are missing.
@@ -67,7 +68,7 @@ def spark_session(log: Path | None = None) -> SparkSession:
         return SparkSession.active()
     if spark_is_elsewhere():
         return SparkSession.builder.getOrCreate()
-    return _embedded(log)
+    return _embedded(log, store)
 
 
 def databricks_session(profile: str) -> SparkSession:
@@ -89,7 +90,7 @@ def databricks_session(profile: str) -> SparkSession:
     return session
 
 
-def _embedded(log: Path | None) -> SparkSession:
+def _embedded(log: Path | None, store: Store | None) -> SparkSession:
     check_java()
     with required():
         from delta import configure_spark_with_delta_pip
@@ -104,15 +105,24 @@ def _embedded(log: Path | None) -> SparkSession:
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     builder = builder.config("spark.sql.warehouse.dir", scratch)
     builder = builder.config("spark.driver.memory", os.environ.get("KASPR_DELTA_DRIVER_MEMORY", "2g"))
-    for name, value in SETTINGS.items():
+    packages = [] if store is None else store.packages(_hadoop())
+    for name, value in {**SETTINGS, **({} if store is None else store.settings())}.items():
         builder = builder.config(name, value)
     with _stderr_to(log):
         try:
-            session: SparkSession = configure_spark_with_delta_pip(builder).getOrCreate()
+            session: SparkSession = configure_spark_with_delta_pip(builder, packages).getOrCreate()
         except Exception as error:
             where = f"; see {log}" if log is not None else ""
             raise SetupError(f"Spark does not start ({str(error).splitlines()[0]}){where}") from error
     return session
+
+
+def _hadoop() -> str:
+    """The version of Hadoop in pyspark."""
+    import pyspark
+
+    names = (jar.stem for jar in Path(pyspark.__file__).parent.glob("jars/hadoop-client-api-*.jar"))
+    return next((name.rpartition("-")[2] for name in names), "")
 
 
 @contextlib.contextmanager

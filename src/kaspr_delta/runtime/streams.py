@@ -19,6 +19,7 @@ from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.failures import Failures
 from kaspr_delta.runtime.run_events import ColumnsChanged, GapFilled, LagSeen, Listener, Started, ignore_event
+from kaspr_delta.storage.folders import Folder, LocalFolder
 from kaspr_delta.storage.gone import columns_were_added
 from kaspr_delta.storage.native.log_files import rows_changed_after
 from kaspr_delta.storage.stream_checkpoint import Position
@@ -212,10 +213,10 @@ def _behind(source: Mapping[str, Any]) -> int | None:
     return None if folder is None or position is None else rows_changed_after(folder, position.unread - 1)
 
 
-def _folder(description: str) -> Path | None:
+def _folder(description: str) -> Folder | None:
     """The folder in ``DeltaSource[file:/…/orders]``; None if it is not on this machine."""
     url = urlsplit(description.partition("[")[2].removesuffix("]"))
-    return Path(unquote(url.path)) if url.scheme == "file" else None
+    return LocalFolder(Path(unquote(url.path))) if url.scheme == "file" else None
 
 
 def _object(offset: Any) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from kaspr_delta.spec.topics import TopicSend
 class TableReference(Spec):
     """A table handed to a function as the parameter ``paramName``."""
 
-    name: Text = Field(description="the name of a KasprTable")
+    name: Text = Field(description="the name of a KasprTable, or of a join of two tables, whose result it gets")
     param_name: Text = Field(description="the parameter by which the function receives the table")
 
     def problems(self) -> Iterator[Problem]:

@@ -6,15 +6,15 @@ Delta's own messages are long and do not name the remedy.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from kaspr_delta.errors import SetupError
 
 _TABLE = re.compile(
-    r"(?:file:)?(/[^\s\"']+)/_delta_log does not exist|DELTA_PATH_DOES_NOT_EXIST\S* (/\S+) doesn't exist"
+    r"(?:file:)?((?:s3a:/)?/[^\s\"']+)/_delta_log does not exist"
+    r"|DELTA_PATH_DOES_NOT_EXIST\S* ((?:s3a:/)?/\S+) doesn't exist"
 )
 _COLUMN = re.compile(r"UNRESOLVED_COLUMN\S* A column, variable, or function parameter with name (`\S+`)")
-_CHECKPOINT = re.compile(r"(?:file:)?(/\S+/_kaspr/checkpoints/\S+) does not exist")
+_CHECKPOINT = re.compile(r"(?:file:)?((?:s3a:/)?/\S+/_kaspr/checkpoints/\S+) does not exist")
 
 _FEED_OFF = (
     "the change data feed of a table it reads was off for some versions. Turn it on first: ALTER TABLE ... SET"
@@ -40,11 +40,11 @@ _REASONS = {
 }
 
 
-def table_gone(location: Path) -> SetupError:
+def table_gone(location: str) -> SetupError:
     """The error for a table that was removed."""
     return SetupError(
-        f"the table {location.name} is gone: {location} was removed while it was in use. Run again, which creates it"
-        " empty; then rebuild the resources that ask for it"
+        f"the table {location.rpartition('/')[2]} is gone: {location} was removed while it was in use. Run again, which"
+        " creates it empty; then rebuild the resources that ask for it"
     )
 
 
@@ -52,7 +52,7 @@ def what_is_gone(error: Exception) -> SetupError | None:
     """The error that names the table, column or checkpoint that Spark misses; None for other errors."""
     text = str(error)
     if table := _TABLE.search(text):
-        return table_gone(Path(re.sub("^/+", "/", table[1] or table[2])))
+        return table_gone(re.sub("^/+", "/", table[1] or table[2]))
     if column := _COLUMN.search(text):
         return SetupError(
             f"column {column[1]} of a table it reads is gone since this run began: it was dropped, or the table was"

@@ -11,12 +11,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from pydantic import BaseModel, FiniteFloat, ValidationError
 
 from kaspr_delta import steady_clock
 from kaspr_delta.errors import AlreadyRunningError
+from kaspr_delta.storage.folders import Folder, create_once
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,8 @@ class Lease:
     notices at its next renewal.
     """
 
-    path: Path
+    folder: Folder
+    name: str
     resource: str
     schema: str
     seconds: float = 30
@@ -62,6 +63,11 @@ class Lease:
     _left: threading.Event = field(default_factory=threading.Event, init=False)
     _renewed: float = field(default=0, init=False)
     _count: int = field(default=0, init=False)
+
+    @property
+    def path(self) -> str:
+        """The place of the file, for people."""
+        return f"{self.folder}/{self.name}"
 
     @contextlib.contextmanager
     def held(self) -> Iterator[Lease]:
@@ -78,15 +84,18 @@ class Lease:
             self._left.set()
             if heartbeat.is_alive():
                 heartbeat.join()
-            self._if_mine(self.path.unlink)
+            self._if_mine(lambda: self.folder.remove(self.name))
         if self.lost.is_set():
             msg = f"{self.resource} may run twice on {self.schema}: another took {self.path}, or it was out of reach"
             raise AlreadyRunningError(msg)
 
     def _acquire(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.folder.make()
         watched, since = None, 0.0
         while (found := self._read()) is None or found.holder != self.holder:
+            if found is None and self.folder.writes_if_absent:
+                self._write(once=True)
+                continue  # whoever created it finds its own record
             if found is None or (found == watched and self.clock() - since >= self.seconds):
                 self._write()
             elif watched is None:
@@ -124,21 +133,20 @@ class Lease:
 
     def _read(self) -> Record | None:
         with contextlib.suppress(FileNotFoundError, ValidationError):
-            return Record.model_validate_json(self.path.read_bytes())
+            return Record.model_validate_json(self.folder.read(self.name))
         return None
 
-    def _write(self) -> None:
+    def _write(self, *, once: bool = False) -> None:
         self._count += 1
         now = self.clock()
         record = Record(
             holder=self.holder, host=socket.gethostname(), pid=os.getpid(), beat=time.time(), count=self._count
         )
-        temporary = self.path.with_name(f"{self.path.name}.{self.holder}")
-        try:
-            temporary.write_text(record.model_dump_json())
-            temporary.replace(self.path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        content = record.model_dump_json().encode()
+        if once:
+            create_once(self.folder, self.name, content)
+        else:
+            self.folder.write(self.name, content)
         self._renewed = now
 
 

@@ -236,6 +236,12 @@ RESULT = Layout(
     "key STRING, left STRING, right STRING, timestamp TIMESTAMP", change_feed=True, found_by=("key", "timestamp")
 )
 
+
+def shown_layout(result: Layout) -> Layout:
+    """The layout of the rows that stand for those of a result in its current view; those without ``keep`` hide them."""
+    return Layout(f"{result.columns}, keep BOOLEAN", found_by=result.found_by)
+
+
 # State of a join per left key, and its index by foreign key, in one table.
 SUBSCRIPTIONS = Layout("key STRING, fk STRING, left_hash STRING, emitted STRING", found_by=("key", "fk"))
 

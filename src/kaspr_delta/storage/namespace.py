@@ -1,9 +1,11 @@
-"""Namespaces: one schema of Delta tables in a folder of this machine or in Unity Catalog, with its names and locks."""
+"""Namespaces: one schema of Delta tables in a folder or in Unity Catalog, with its names and locks."""
 
 from __future__ import annotations
 
 import contextlib
+import getpass
 import re
+import tempfile
 import threading
 import time
 import zlib
@@ -11,7 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
+from urllib.parse import unquote, urlsplit
 
 from filelock import FileLock, Timeout
 
@@ -19,27 +22,31 @@ from kaspr_delta.errors import AlreadyRunningError, NotFoundError, UsageError
 from kaspr_delta.plan.names import delta_name, is_internal
 from kaspr_delta.settings import APPLICATION_MARK
 from kaspr_delta.spec.ddl import quoted
+from kaspr_delta.storage.folders import BucketFolder, Folder, LocalFolder
 from kaspr_delta.storage.heartbeat import Lease
+from kaspr_delta.storage.layout import RESOURCES
+from kaspr_delta.storage.stores import STORES, Store, store_of
 
 _STATE_FOLDER = "_kaspr"
 # The folder in which Databricks compute mounts the volumes of Unity Catalog.
 _VOLUMES = Path("/Volumes")
 _UNITY = r"unity://([^./]+)\.([^./]+)/([^?]+)(?:\?internal=([^./&]+))?(?:[?&]location=(.+))?"
 _MORE = "?internal=SCHEMA, ?location=URI, or ?internal=SCHEMA&location=URI behind it"
+# The beginning of a URI; also of one that was a Path, which has one slash.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+_BUCKET = re.compile(r"[a-z0-9]+://[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9._-]+)*/?")
 # Seconds between two looks at a lock that another process holds.
 _LOOK = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class LocalNamespace:
-    """One schema of Delta tables, in a folder of this machine, with a folder for checkpoints and locks beside them.
+@dataclass(frozen=True)
+class FolderNamespace:
+    """One schema of Delta tables in a folder, with a folder for checkpoints and locks beside them.
 
-    ``name`` is the schema's name in the warehouse, ``registered_as`` that in the catalog of the session. Delta's log
-    store on a local disk is not atomic between processes, so every commit takes a kernel file lock, which is gone with
-    its holder however that ends.
+    ``name`` is the schema's name in the warehouse, ``registered_as`` that in the catalog of the session.
     """
 
-    root: Path
+    root: Any
     name: str
     registered_as: str
 
@@ -61,15 +68,26 @@ class LocalNamespace:
     reaches_checkpoints: ClassVar[bool] = True
     """Whether this machine can read and write the folder of the checkpoints."""
 
+    options: ClassVar[dict[str, str] | None] = None
+    """The options with which delta-rs opens tables."""
+
+    log_store: ClassVar[tuple[str, str] | None] = None
+    """A setting, with its value, without which commits of a session would not be atomic between processes."""
+
+    @property
+    def home(self) -> Folder:
+        """The folder of the schema."""
+        raise NotImplementedError
+
     @property
     def schema(self) -> str:
         """The schema, quoted for SQL."""
         return quoted(self.registered_as)
 
     @property
-    def checkpoints(self) -> Path:
+    def checkpoints(self) -> Folder:
         """The folder of the streaming checkpoints."""
-        return self.root / self.name / _STATE_FOLDER / "checkpoints"
+        return self.home / _STATE_FOLDER / "checkpoints"
 
     internal: ClassVar[str | None] = None
     """The schema of internal tables, quoted, if they have one of their own."""
@@ -86,33 +104,61 @@ class LocalNamespace:
     @property
     def disk(self) -> Path | None:
         """The folder of the warehouse on this machine, whose disk may be full or read-only; None elsewhere."""
-        return self.root
+        return None
 
-    def folder(self, table: str) -> Path | None:
+    def folder(self, table: str) -> Folder | None:
         """The folder of a table; None of one that a catalog knows by a name with dots."""
         if _elsewhere(table):
-            return Path(table) if table.startswith("/") else None
-        return self.root / self.name / table
+            return LocalFolder(Path(table)) if table.startswith("/") else None
+        return self.home / table
 
     def declared_location(self, table: str) -> str:
         """The ``LOCATION`` with which a table is created."""
-        return str(self.root / self.name / table)
+        return (self.home / table).for_spark
 
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
         """A lock to hold around every commit to the table."""
-        return FileLock(self._lock(f"commit-{table}"))
+        raise NotImplementedError
 
     def table_group_lock(self, name: str) -> contextlib.AbstractContextManager[object]:
         """A lock to hold while one of several resources that exclude each other processes a batch."""
-        return FileLock(self._lock(f"turn-{_as_file(name)}"))
+        raise NotImplementedError
 
-    @contextlib.contextmanager
-    def resource_lock(self, resource: str) -> Iterator[threading.Event]:
+    def resource_lock(self, resource: str) -> contextlib.AbstractContextManager[threading.Event]:
         """The lock that a resource holds while it runs.
 
         The event is set if another process takes the lock all the same, for example because this machine slept. Raises
         AlreadyRunningError when another process holds the lock, and at the end when another one took it.
         """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class LocalNamespace(FolderNamespace):
+    """A folder of this machine.
+
+    Delta's log store on a local disk is not atomic between processes, so every commit takes a kernel file lock, which
+    is gone with its holder however that ends.
+    """
+
+    root: Path
+
+    @property
+    def home(self) -> LocalFolder:
+        return LocalFolder(self.root / self.name)
+
+    @property
+    def disk(self) -> Path:
+        return self.root
+
+    def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
+        return FileLock(self._lock(f"commit-{table}"))
+
+    def table_group_lock(self, name: str) -> contextlib.AbstractContextManager[object]:
+        return FileLock(self._lock(f"turn-{_as_file(name)}"))
+
+    @contextlib.contextmanager
+    def resource_lock(self, resource: str) -> Iterator[threading.Event]:
         lock = FileLock(self._lock(f"running-{_as_file(resource)}"), timeout=0)
         try:
             lock.acquire()
@@ -128,6 +174,44 @@ class LocalNamespace:
         folder = self.root / self.name / _STATE_FOLDER / "locks"
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{name}.lock"
+
+
+@dataclass(frozen=True)
+class BucketNamespace(FolderNamespace):
+    """A folder of a bucket, by its URI.
+
+    Commits are atomic between processes there: each is a conditional PUT. The locks of commits and of batches keep only
+    threads of this process apart.
+    """
+
+    root: str
+
+    poll_seconds: ClassVar[float] = 5.0
+    locks_bind_other_processes: ClassVar[bool] = False
+
+    @property
+    def home(self) -> BucketFolder:
+        return BucketFolder(f"{self.root}/{self.name}")
+
+    @property
+    def options(self) -> dict[str, str] | None:  # type: ignore[override]
+        return store_of(self.root).options()
+
+    @property
+    def log_store(self) -> tuple[str, str]:  # type: ignore[override]
+        return store_of(self.root).log_store
+
+    def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
+        return _turns[self.root, f"commit {table}"]
+
+    def table_group_lock(self, name: str) -> contextlib.AbstractContextManager[object]:
+        return _turns[self.root, name]
+
+    @contextlib.contextmanager
+    def resource_lock(self, resource: str) -> Iterator[threading.Event]:
+        folder = self.home / _STATE_FOLDER / "locks"
+        with Lease(folder, f"running-{_as_file(resource)}.json", resource, str(self.home)).held() as lease:
+            yield lease.lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +246,14 @@ class UnityNamespace:
         return None if self.internal_name is None else f"{quoted(self.catalog)}.{quoted(self.internal_name)}"
 
     @property
-    def checkpoints(self) -> Path:
+    def checkpoints(self) -> LocalFolder:
         if self.volume.startswith("/"):
-            return Path(self.volume)
-        return _VOLUMES / self.catalog / self.name / self.volume
+            return LocalFolder(Path(self.volume))
+        return LocalFolder(_VOLUMES / self.catalog / self.name / self.volume)
 
     @property
     def reaches_checkpoints(self) -> bool:
-        return not self.checkpoints.is_relative_to(_VOLUMES) or _VOLUMES.is_dir()
+        return not self.checkpoints.path.is_relative_to(_VOLUMES) or _VOLUMES.is_dir()
 
     def creation(self, schema: str, *, exists: bool) -> Iterator[str]:
         comment = f"COMMENT 'Data of the Kaspr application {self.application}'"  # letters, digits and underscores
@@ -177,7 +261,7 @@ class UnityNamespace:
             mark = f"'{APPLICATION_MARK}' = '{self.application}'"
             yield f"CREATE SCHEMA IF NOT EXISTS {schema} {comment} WITH DBPROPERTIES ({mark})"
         elsewhere = self.volume.startswith("/") or schema != self.schema
-        if not elsewhere and (not exists or (_VOLUMES.is_dir() and not self.checkpoints.is_dir())):
+        if not elsewhere and (not exists or (_VOLUMES.is_dir() and not self.checkpoints.path.is_dir())):
             yield f"CREATE VOLUME IF NOT EXISTS {self.schema}.{quoted(self.volume)} {comment}"
 
     def identifier(self, table: str) -> str:
@@ -202,12 +286,12 @@ class UnityNamespace:
             )
             raise UsageError(msg)
         # Beside the checkpoints, whose folders begin with the kind of a resource and so never with an underscore.
-        path = self.checkpoints / "_locks" / f"running-{_as_file(resource)}.json"
-        with Lease(path, resource, f"{self.catalog}.{self.name}").held() as lease:
+        folder, name = self.checkpoints / "_locks", f"running-{_as_file(resource)}.json"
+        with Lease(folder, name, resource, f"{self.catalog}.{self.name}").held() as lease:
             yield lease.lost
 
 
-Namespace: TypeAlias = LocalNamespace | UnityNamespace
+Namespace: TypeAlias = FolderNamespace | UnityNamespace
 
 
 def lock_in_time(held: contextlib.ExitStack, namespace: Namespace, resource: str, patience: float) -> threading.Event:
@@ -224,18 +308,33 @@ def lock_in_time(held: contextlib.ExitStack, namespace: Namespace, resource: str
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """The location that ``--warehouse`` names: a folder, or ``unity://CATALOG.SCHEMA/VOLUME`` on Databricks.
+    """The location that ``--warehouse`` names: a folder, ``s3://BUCKET/PATH``, or ``unity://CATALOG.SCHEMA/VOLUME``.
 
-    Behind it may stand ``?internal=SCHEMA``, ``?location=URI``, or ``?internal=SCHEMA&location=URI``: tables that only
-    the engine reads are in that schema; new tables are external ones, each in a folder of its name there.
+    A folder may be a ``file:`` URI; raises UsageError for a URI of an unknown scheme. Behind ``unity://`` may stand
+    ``?internal=SCHEMA``, ``?location=URI``, or ``?internal=SCHEMA&location=URI``: tables that only the engine reads are
+    in that schema; new tables are external ones, each in a folder of its name there.
     """
 
     text: str
 
+    def __post_init__(self) -> None:
+        scheme = _SCHEME.match(self.text)
+        if scheme is None or scheme[1] in {"file", "unity"}:
+            return
+        if scheme[1] not in STORES:
+            expected = "expected a folder, s3://BUCKET/PATH, or unity://CATALOG.SCHEMA/VOLUME"
+            raise UsageError(f"warehouse {self.text!r}: {expected}; {scheme[1]}: is unknown")
+        if _BUCKET.fullmatch(self.text) is None:
+            # The text is not repeated: somebody may have put credentials into it.
+            form = f"{scheme[1]}://BUCKET/PATH, of letters, digits and ._-"
+            raise UsageError(f"a warehouse in a bucket is named {form}; credentials come from the environment")
+
     def namespace(self, schema: str) -> Namespace:
         """The namespace of an application whose schema has this name. Raises UsageError for a malformed warehouse."""
+        if self.is_here:
+            return LocalNamespace(self._root, schema, _claim(self.folder, schema))
         if not self.is_unity:
-            return LocalNamespace(self._root, schema, _claim(self._root, schema))
+            return BucketNamespace(self.folder, schema, _claim(self.folder, schema))
         match = re.fullmatch(_UNITY, self.text)
         if match is None:
             msg = f"warehouse {self.text!r}: expected unity://CATALOG.SCHEMA/VOLUME, also with {_MORE}"
@@ -244,17 +343,14 @@ class Warehouse:
 
     def scratch(self, name: str) -> Warehouse:
         """A warehouse for throw-away tables: below a folder a folder of this name, in a catalog the same schema."""
-        return self if self.is_unity else Warehouse(str(self._root / name))
+        return self if self.is_unity else Warehouse(f"{self.folder}/{name}")
 
     def schemas(self) -> tuple[str, ...]:
         """The names of the schemas in which an application was started. Raises OSError."""
         if self.is_unity:
             return (self.namespace("").name,)
-        try:
-            folders = sorted(self._root.iterdir())
-        except FileNotFoundError:
-            return ()
-        return tuple(folder.name for folder in folders if (folder / _STATE_FOLDER).is_dir())
+        marks = (_STATE_FOLDER, RESOURCES)  # a bucket has no folder without files
+        return tuple(name for name in sorted(self.root.names()) if any(map((self.root / name).has_folder, marks)))
 
     def applied_schema(self, app: str | None) -> str:
         """The schema of the application that was applied here. Raises NotFoundError, and UsageError for several."""
@@ -277,19 +373,42 @@ class Warehouse:
         return self.text.startswith("unity:")
 
     @property
+    def is_here(self) -> bool:
+        """Whether the tables are in a folder of this machine."""
+        return not self.is_unity and self.store is None
+
+    @property
+    def store(self) -> Store | None:
+        """The store that the bucket is in; None for a folder and a catalog."""
+        return STORES.get(self.text.partition(":")[0])
+
+    @property
+    def root(self) -> Folder:
+        """The folder of the warehouse, here or in its bucket."""
+        return LocalFolder(self._root) if self.is_here else BucketFolder(self.folder)
+
+    @property
     def folder(self) -> str:
-        """The folder itself or, of a catalog, that of its volume, as an absolute path; empty for a wrong text."""
-        if not self.is_unity:
+        """The folder itself, absolute or as a URI, or, of a catalog, that of its volume; empty for a wrong text."""
+        if self.is_here:
             return str(self._root)
+        if not self.is_unity:
+            return f"s3://{self.text.partition('://')[2].rstrip('/')}"
         return str(self.namespace("").checkpoints) if re.fullmatch(_UNITY, self.text) else ""
 
     @property
     def log_file(self) -> Path | None:
-        """The file to which an embedded Spark writes its log."""
-        return None if self.is_unity else self._root / "spark.log"
+        """The file to which an embedded Spark writes its log. For a bucket it is in the folder for temporary files."""
+        if self.is_unity:
+            return None
+        if self.is_here:
+            return self._root / "spark.log"
+        return Path(tempfile.gettempdir(), f"kaspr-delta-{getpass.getuser()}.log")
 
     @property
     def _root(self) -> Path:
+        if self.text.startswith("file:"):
+            return Path(unquote(urlsplit(self.text).path)).absolute()
         return Path(self.text).expanduser().absolute()
 
 
@@ -297,14 +416,14 @@ class Warehouse:
 _turns: dict[tuple[str, str], threading.RLock] = defaultdict(threading.RLock)
 
 # By schema of the session's catalog the warehouse whose tables it holds, in this process.
-_claims: dict[str, Path] = {}
+_claims: dict[str, str] = {}
 
 
-def _claim(root: Path, name: str) -> str:
+def _claim(root: str, name: str) -> str:
     """The schema under which a warehouse's tables are registered: its own name, unless another warehouse has it."""
     if _claims.setdefault(name, root) == root:
         return name
-    return f"{name}_{zlib.crc32(str(root).encode()):08x}"
+    return f"{name}_{zlib.crc32(root.encode()):08x}"
 
 
 def _elsewhere(table: str) -> str | None:

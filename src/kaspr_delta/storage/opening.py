@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from kaspr_delta.storage.limits import Limits
-from kaspr_delta.storage.namespace import LocalNamespace, Namespace
+from kaspr_delta.storage.namespace import FolderNamespace, Namespace
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.reads import NativeSystemTables
 from kaspr_delta.storage.native.tables import NativeTables
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def open_tables(namespace: Namespace, limits: Limits | None = None) -> Tables:
-    """The tables of a namespace: through delta-rs where they lie in a folder of this machine, else through Spark."""
+    """The tables of a namespace: through delta-rs where they lie in a folder, else through Spark."""
     limits = limits or Limits()
-    return NativeTables(namespace, limits) if isinstance(namespace, LocalNamespace) else Tables(namespace, limits)
+    return NativeTables(namespace, limits) if isinstance(namespace, FolderNamespace) else Tables(namespace, limits)
 
 
 def folder_tables(namespace: Namespace) -> DeltaRs | None:
-    """The tables of a namespace without Spark, if they lie in a folder of this machine."""
-    return DeltaRs(namespace) if isinstance(namespace, LocalNamespace) else None
+    """The tables of a namespace without Spark, if they lie in a folder."""
+    return DeltaRs(namespace) if isinstance(namespace, FolderNamespace) else None
 
 
 def tables_of_system(spark: SparkSession | None, tables: Tables) -> RetryTables:

@@ -18,6 +18,7 @@ from kaspr_delta.plan.definition.joins import (
 )
 from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TaskPlan, TopicPlan
 from kaspr_delta.plan.definition.storage import StoragePlan
+from kaspr_delta.plan.names import delta_name, shown_table
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage import layout as layouts
 
@@ -39,6 +40,8 @@ def tables_kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, layouts.
     """The Delta tables, with layouts, that belong to one resource and are removed with it."""
     for name, layout in _kept_by(plan, ref):
         yield name, _followable(layout, plan)
+        if name == delta_name(ref.name) and plan.reaction(ref) == "side-by-side":
+            yield shown_table(ref.name), layouts.shown_layout(layout)
 
 
 def _followable(layout: layouts.Layout, plan: Plan) -> layouts.Layout:

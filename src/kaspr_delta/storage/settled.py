@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+
+from kaspr_delta.storage.folders import Folder
+
+# The folders of checkpoints begin with the kind of a resource, and so never with an underscore.
+_LAYOUTS = "_layouts.json"
+_NOTHING_WAITS = "_nothing_waits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,51 +22,38 @@ class Settled:
     nothing is kept.
     """
 
-    folder: Path
+    folder: Folder
 
     def layouts(self) -> dict[str, str]:
         """By table, the fingerprint of the layout that it has got; none where the file cannot be read."""
         with contextlib.suppress(OSError, ValueError):
-            found: dict[str, str] = json.loads(self._layouts.read_text(encoding="utf-8"))
+            found: dict[str, str] = json.loads(self.folder.read(_LAYOUTS))
             return found
         return {}
 
     def write(self, layouts: Mapping[str, str]) -> None:
         """Replace the file of the layouts."""
         # Several tasks of a job may write it at once; the last one counts.
-        new = self._layouts.with_name(f"{self._layouts.name}.{os.getpid()}")
         with contextlib.suppress(OSError):
-            self.folder.mkdir(exist_ok=True)  # without parents: outside Databricks there is no volume
-            new.write_text(json.dumps(layouts, ensure_ascii=False), encoding="utf-8")
-            new.replace(self._layouts)
+            self.folder.write(_LAYOUTS, json.dumps(layouts, ensure_ascii=False).encode())
 
     def forget(self) -> None:
         """Let the next run ask the catalog."""
-        for file in (self._layouts, self._nothing_waits):
+        for file in (_LAYOUTS, _NOTHING_WAITS):
             with contextlib.suppress(OSError):
-                file.unlink(missing_ok=True)
+                self.folder.remove(file)
 
     @property
     def nothing_waits(self) -> bool:
         """Whether the last event of each resource that has waited says that it no longer waits."""
         with contextlib.suppress(OSError):
-            return self._nothing_waits.exists()
+            return self.folder.has_file(_NOTHING_WAITS)
         return False
 
     def note_waiting(self, *, nothing: bool) -> None:
         """Note whether nothing waits: before the first event that something waits, after the last one that it ended."""
         with contextlib.suppress(OSError):
             if nothing:
-                self._nothing_waits.touch()
+                self.folder.write(_NOTHING_WAITS, b"")
             else:
-                self._nothing_waits.unlink(missing_ok=True)
-
-    # The folders of checkpoints begin with the kind of a resource, and so never with an underscore.
-
-    @property
-    def _layouts(self) -> Path:
-        return self.folder / "_layouts.json"
-
-    @property
-    def _nothing_waits(self) -> Path:
-        return self.folder / "_nothing_waits"
+                self.folder.remove(_NOTHING_WAITS)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from kaspr_delta.storage.folders import Folder
 
 # Spark's mark for a source without an offset.
 _NO_OFFSET = "-"
@@ -48,26 +49,27 @@ class Position(NamedTuple):
         return self.version == version and bool(self.files) and self.files == change_files
 
 
-def positions_in(checkpoint: Path) -> tuple[Position | None, ...]:
+def positions_in(checkpoint: Folder) -> tuple[Position | None, ...]:
     """The positions of the stream after the last batch that has ended, in the order of its sources.
 
     None for a source of which nothing was read, or that is no Delta table. Empty where no batch has ended.
     """
-    batches = [int(commit.name) for commit in (checkpoint / "commits").glob("[0-9]*") if commit.name.isdigit()]
+    batches = [int(name) for name in checkpoint.names("commits") if name.isdigit()]
     if not batches:
         return ()
     try:
-        lines = (checkpoint / "offsets" / str(max(batches))).read_text().splitlines()[2:]
+        lines = checkpoint.read(f"offsets/{max(batches)}").decode().splitlines()[2:]
     except FileNotFoundError:  # Spark removes old ones, and may have written newer ones meanwhile
         return ()
     return tuple(None if line == _NO_OFFSET else Position.of(json.loads(line)) for line in lines)
 
 
-def remove_unfinished(checkpoint: Path) -> None:
+def remove_unfinished(checkpoint: Folder) -> None:
     """Remove half-written files from the checkpoint of a stopped stream: of a Spark that died, or of a full disk.
 
     Spark renames a file when it is whole, and reads no other. But it does not start a stream beside a half-written one.
     """
     for folder in ("offsets", "commits"):
-        for file in (checkpoint / folder).glob(".*.tmp*"):
-            file.unlink(missing_ok=True)
+        for name in checkpoint.names(folder):
+            if name.startswith(".") and ".tmp" in name:
+                checkpoint.remove(f"{folder}/{name}")

@@ -35,7 +35,7 @@ from kaspr_delta.storage.spark.sql_text import alterations, creation, listed, li
 from kaspr_delta.storage.statistics import Statistics
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
     from typing_extensions import Self
 
 Result = TypeVar("Result")
@@ -266,15 +266,24 @@ class Tables:
         added = ", ".join(f"{'.'.join(map(quoted, path))} {kind}" for path, kind in columns)
         self._commit(spark, table, f"ALTER TABLE {self.namespace.identifier(table)} ADD COLUMNS ({added})")
 
-    def create_view(self, spark: SparkSession, view: str, table: str, columns: Mapping[str, str]) -> None:
-        """Create a view over a table unless it exists. ``columns``: column name to SQL expression."""
+    def create_view(
+        self, spark: SparkSession, view: str, table: str, columns: Mapping[str, str], instead: str | None = None
+    ) -> None:
+        """Create a view over a table unless it exists. ``columns``: column name to SQL expression.
+
+        Rows of the table ``instead`` stand for those with the same key; without ``keep`` they only hide them.
+        """
         if view in self._listed:
             return
-        select = ", ".join(f"{expression} AS `{name}`" for name, expression in columns.items())
-        spark.sql(
-            f"CREATE VIEW IF NOT EXISTS {self.namespace.identifier(view)} AS"
-            f" SELECT {select} FROM {self.namespace.identifier(table)}"
-        )
+        selected = ", ".join(f"{expression} AS {quoted(name)}" for name, expression in columns.items())
+        select = f"SELECT {selected} FROM {self.namespace.identifier(table)}"
+        if instead is not None:
+            other = self.namespace.identifier(instead)
+            select += (
+                f" AS old WHERE NOT EXISTS (SELECT 1 FROM {other} AS new WHERE new.key <=> old.key)"
+                f" UNION ALL SELECT {selected} FROM {other} WHERE keep"
+            )
+        spark.sql(f"CREATE VIEW IF NOT EXISTS {self.namespace.identifier(view)} AS {select}")
 
     def drop(self, spark: SparkSession, table: str) -> None:
         """Remove a table and its rows, for good. The folder of an external table stays, with its history."""
@@ -403,9 +412,22 @@ class Tables:
 
     def query(self, spark: SparkSession, table: str, sql: str, **values: Value) -> list[dict[str, Any]]:
         """The rows of a SELECT over a small table, which the SELECT calls ``t``; times are in UTC."""
-        text = with_values(sql, values).replace("{", "{{").replace("}", "}}").replace("FROM t", "FROM {t}")
-        rows = spark.sql(text, t=self.read(spark, table)).collect()
-        return [{name: _in_utc(value) for name, value in row.asDict().items()} for row in rows]
+        rows = spark.sql(_from(with_values(sql, values), "t"), t=self.read(spark, table)).collect()
+        return [_in_utc(row) for row in rows]
+
+    def query_each(self, spark: SparkSession, selects: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
+        """The rows of a SELECT over each of some tables, as in ``query``. All have the same columns: one statement."""
+        names = {table: f"t{number}" for number, table in enumerate(selects)}
+        union = " UNION ALL ".join(
+            f"SELECT {literal(table)} AS of_table, * FROM ({_from(sql, names[table])})"
+            for table, sql in selects.items()
+        )
+        given: dict[str, Any] = {names[table]: self.read(spark, table) for table in selects}
+        rows = spark.sql(union, **given).collect()
+        found: dict[str, list[dict[str, Any]]] = {table: [] for table in selects}
+        for row in map(_in_utc, rows):
+            found[row.pop("of_table")].append(row)
+        return found
 
     def scan(self, spark: SparkSession, table: str, version: int | None = None) -> Scan:
         """A scan of all rows at a version, or at the newest one."""
@@ -584,6 +606,14 @@ def _few_texts(rows: Frame, column: str, limits: Limits) -> list[str]:
     return texts
 
 
-def _in_utc(value: Any) -> Any:
-    """PySpark returns local times without a zone."""
-    return value.astimezone(timezone.utc) if isinstance(value, datetime) else value
+def _from(sql: str, name: str) -> str:
+    """A SELECT over ``t`` as a text for ``SparkSession.sql``, to which the rows are given by this name."""
+    return sql.replace("{", "{{").replace("}", "}}").replace("FROM t", f"FROM {{{name}}}")
+
+
+def _in_utc(row: Row) -> dict[str, Any]:
+    """The values of a row by column. PySpark returns local times without a zone."""
+    return {
+        name: value.astimezone(timezone.utc) if isinstance(value, datetime) else value
+        for name, value in row.asDict().items()
+    }

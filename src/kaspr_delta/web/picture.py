@@ -75,7 +75,7 @@ def edges_of(plan: Plan) -> list[Edge]:
     edges = list(plan.edges)
     users: tuple[PipelinePlan, ...] = (*plan.web_views, *plan.tasks)
     for user in users:
-        edges += [Edge(f"table/{table}", str(user.ref)) for table in user.tables]
+        edges += [Edge(plan.label_of(table), str(user.ref)) for table in user.tables]
         topics = dict.fromkeys(send.topic for send in sends_of(user) if send.topic is not None)
         edges += [Edge(str(user.ref), f"topic/{topic}") for topic in topics]
     return edges

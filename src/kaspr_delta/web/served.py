@@ -11,7 +11,7 @@ from typing import Any
 
 from kaspr_delta.control.dead_letters import letters_in
 from kaspr_delta.control.registry import Document, Registry, manifests
-from kaspr_delta.control.source_tables import as_found, known
+from kaspr_delta.control.source_tables import as_found, known_by_name
 from kaspr_delta.control.totals import Totals
 from kaspr_delta.engine.streams.event import App
 from kaspr_delta.errors import NotFoundError
@@ -119,7 +119,7 @@ class Served:
     def _tables(self, plan: Plan) -> tuple[dict[str, TablePlan], dict[str, str]]:
         """The tables that views read, with their current columns, and for each that cannot be read the reason."""
         names = sorted({table for view in plan.web_views for table in view.tables})
-        found = {name: known(plan.known_table(name), self.store.columns) for name in names}
+        found = known_by_name(plan, names, self.store.columns)
         tables = {name: one for name, one in found.items() if not isinstance(one, str)}
         return tables, {name: one for name, one in found.items() if isinstance(one, str)}
 
@@ -137,7 +137,9 @@ class Served:
             self.store.reader(table)  # its copy starts before the first request
         answering: dict[str, dict[str, View | str]] = {}
         for view in plan.web_views:
-            waits = "; ".join(f"table/{name} waits: {missing[name]}" for name in view.tables if name in missing)
+            waits = "; ".join(
+                f"{plan.label_of(name)} waits: {missing[name]}" for name in view.tables if name in missing
+            )
             answering.setdefault(view.path, {})[view.method] = (
                 f"{view.ref} {in_words(waits)}"
                 if waits

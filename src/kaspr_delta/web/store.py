@@ -75,7 +75,7 @@ class LocalStore(FolderStore):
 
     def reader(self, plan: TablePlan) -> LocalCopy:
         # A new declaration of a table may change its serializers, windows or columns.
-        known = plan.state, plan.serializers, plan.window, plan.typed
+        known = plan.state, plan.serializers, plan.window, plan.typed, plan.row_type
         with self._lock:
             if known not in self._copies:
                 self._copies[known] = LocalCopy(self.delta, plan)

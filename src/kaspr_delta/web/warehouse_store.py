@@ -14,15 +14,25 @@ from kaspr_delta.control.figures import Figures
 from kaspr_delta.control.store import ByStatements
 from kaspr_delta.control.totals import Totals, sums_by_resource
 from kaspr_delta.engine.agent.table_state import Cell, RowKey
-from kaspr_delta.engine.rows.row_texts import FOUND_BY_TEXT, Dialect, Row, TypedRows, best_of, row_texts
+from kaspr_delta.engine.rows.row_texts import (
+    FOUND_BY_TEXT,
+    Dialect,
+    KeysAndValues,
+    ResultRows,
+    Row,
+    TypedRows,
+    best_of,
+    row_texts,
+)
 from kaspr_delta.engine.streams.effect import RECORD
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
+from kaspr_delta.serde.typed_values import to_columns
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
 from kaspr_delta.storage.layout import TOPIC, WRITTEN_AT
 from kaspr_delta.storage.spark.sql_text import literal, struct_of
-from kaspr_delta.storage.warehouse.reads import WarehousePageReads, WarehouseSystemTables, json_of
+from kaspr_delta.storage.warehouse.reads import WarehousePageReads, WarehouseSystemTables, json_of, row_of
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, binary
 from kaspr_delta.web.access import Visitor
 
@@ -54,9 +64,29 @@ class WarehouseReader:
 
     def _rows(self, condition: str) -> dict[RowKey, str]:
         texts = row_texts(self.plan)
-        rows = self._typed(texts, condition) if isinstance(texts, TypedRows) else self._keys_and_values(condition)
+        rows = self._selected(texts, condition)
         best = best_of(rows, texts.rank)
         return {Cell(*row_key) if self.plan.window else row_key[0]: value for row_key, value in best.items()}
+
+    def _selected(self, texts: KeysAndValues | TypedRows | ResultRows, condition: str) -> Iterator[Row]:
+        match texts:
+            case TypedRows():
+                return self._typed(texts, condition)
+            case ResultRows():
+                return self._of_result(texts, condition)
+            case _:
+                return self._keys_and_values(condition)
+
+    def _of_result(self, result: ResultRows, condition: str) -> Iterator[Row]:
+        types, columns = result.types, json_of(struct_of(result.types))
+        statement = (
+            f"SELECT `key`, unix_micros(`{result.time}`), {columns} FROM {self.warehouse.identifier(self.plan.state)}"  # noqa: S608
+            f" WHERE `key` IS NOT NULL AND {condition}"
+        )
+        for key, at, text in self.warehouse.rows(statement):
+            row = row_of(types, text or "{}")
+            (value,) = result.values({name: [to_columns(kind, row[name])] for name, kind in types.items()})
+            yield Row(key or "", 0, None if at is None else int(at), value)
 
     def _keys_and_values(self, condition: str) -> Iterator[Row]:
         window = "unix_millis(`window_start`)" if self.plan.window else "0"

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kaspr_delta.settings import APPLICATION_MARK
+from kaspr_delta.settings import APPLICATION_MARK, PURPOSE_TAG
 from kaspr_delta.workspace.deployed import asking, tag
 
 if TYPE_CHECKING:
@@ -41,10 +41,14 @@ class DeployedSchema:
         with asking():
             return sum(1 for _ in self.client.tables.list_summaries(catalog, schema_name_pattern=schema))
 
-    def users(self) -> list[tuple[str, str, bool]]:
-        """The jobs that work on it: application, name, and whether a run is under way. Raises SetupError."""
+    def users(self, besides: str | None = None) -> list[tuple[str, str, bool]]:
+        """The jobs that work on it: application, name, and whether a run is under way. Raises SetupError.
+
+        Jobs of the purpose ``besides`` are left out.
+        """
         with asking():
-            using = [job for job in self.client.jobs.list(expand_tasks=True) if self._is_warehouse_of(job)]
+            jobs = [job for job in self.client.jobs.list(expand_tasks=True) if self._is_warehouse_of(job)]
+            using = [job for job in jobs if besides is None or tag(job, PURPOSE_TAG) != besides]
             return [
                 (
                     tag(job, "application"),

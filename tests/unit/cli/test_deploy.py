@@ -190,6 +190,34 @@ def test_purge_asks_first_and_knows_when_there_is_nothing(
     assert "there is nothing to remove" in answer.out
 
 
+WAREHOUSE = "unity://main.dev_ann_shop/kaspr_checkpoints"
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "message"),
+    [
+        (["--warehouse", WAREHOUSE, "--yes"], 1, "the job operations runs"),
+        (["--warehouse", WAREHOUSE, "--own-job"], 2, "the command is purge --yes"),
+        (["--warehouse", WAREHOUSE, "--own-job", "--yes"], 0, f"{SCHEMA} is removed"),
+        (["--warehouse", "unity://main.shop/v", "--own-job", "--yes"], 1, "was made by the application mall"),
+        (["--warehouse", "wh", "--yes"], 2, "wh is no schema of Unity Catalog: remove the folder itself"),
+        (["--warehouse", WAREHOUSE, "--target", "dev", "--yes"], 2, "by --target, or by --warehouse"),
+        (["--yes"], 2, "by --target, or by --warehouse"),
+    ],
+)
+def test_purge_by_a_warehouse_needs_no_bundle_and_the_job_for_operations_does_not_wait_for_itself(
+    workspace: FakeWorkspace, kaspr: Kaspr, given: list[str], code: int, message: str
+) -> None:
+    job = job_on(SCHEMA, "shop")
+    job["settings"] |= {"name": "operations", "tags": job["settings"]["tags"] | {"purpose": "operation"}}
+    workspace.jobs, workspace.runs = [job], [{"job_id": 70}]
+    workspace.schemas = {SCHEMA: OWN, "main.shop": {"kaspr.application": "mall"}}
+    answer = kaspr("purge", "shop", *given)
+    assert (answer.code, SCHEMA in workspace.schemas) == (code, code != 0), answer.err
+    assert message in answer.out + answer.err
+    assert "main.shop" in workspace.schemas
+
+
 @pytest.mark.parametrize(("user", "refused"), [("shop", None), ("other", "is also used by the application other")])
 def test_purge_removes_the_schema_of_internal_tables_too(
     bundle: Path, workspace: FakeWorkspace, kaspr: Kaspr, user: str, refused: str | None

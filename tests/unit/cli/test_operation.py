@@ -8,6 +8,7 @@ from kaspr_delta.application import Application
 from kaspr_delta.cli import task
 from kaspr_delta.cli.operation import expanded
 from kaspr_delta.errors import AlreadyRunningError, UsageError
+from kaspr_delta.plan.names import delta_name
 from kaspr_delta.runtime.report import RunReport
 from tests.unit.cli.conftest import Kaspr
 from tests.unit.workspace.server import FAILED, JOIN, SUCCESS, FakeWorkspace, with_operations
@@ -32,6 +33,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
         ("doctor", ["doctor", "/files/shop"]),
         ("dead-letters --retry --resource 'agent/a b'", ["dead-letters", "--retry", "--resource", "agent/a b"]),
         ("status", ["status"]),
+        ("delete agent mails --purge", ["delete", "agent", "mails", "--purge"]),
     ],
 )
 def test_the_task_of_operations_runs_the_command_on_its_application(text: str, arguments: list[str]) -> None:
@@ -39,10 +41,15 @@ def test_the_task_of_operations_runs_the_command_on_its_application(text: str, a
     assert expanded(["run", "bundles/shop", *WHERE]) == ["run", "bundles/shop", *WHERE]
 
 
+def test_the_task_of_operations_removes_all_data_of_its_application() -> None:
+    arguments = ["operation", "/files/shop", "shop", "purge --yes", *WHERE, "--values", "prod.yaml"]
+    assert expanded(arguments) == ["purge", "--own-job", "--yes", "shop", "--warehouse", "wh"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("delete join a --purge", "the job runs no 'delete', only: rebuild, dead-letters, doctor, status"),
+        ("run --continuous", "the job runs no 'run', only: rebuild, dead-letters, delete, doctor, status, purge"),
         ("rebuild 'join/a", "is no command: No closing quotation"),
         ("", "is no command"),
     ],
@@ -59,11 +66,13 @@ def test_another_command_is_refused(monkeypatch: pytest.MonkeyPatch, text: str, 
         (["rebuild", JOIN], f"rebuild {JOIN}"),
         (["rebuild", JOIN, "--patience", "5m"], f"rebuild {JOIN} --patience 5m"),
         (["rebuild", JOIN, "--dry-run"], f"rebuild {JOIN} --dry-run"),
+        (["rebuild", JOIN, "--show", "new"], f"rebuild {JOIN} --show new"),
         (["dead-letters"], "dead-letters"),
         (
             ["dead-letters", "--resource", "agent/a b", "--retry", "--only-failed"],
             "dead-letters --resource 'agent/a b' --retry --only-failed",
         ),
+        (["delete", "agent", "mails", "--purge"], "delete agent mails --purge"),
     ],
 )
 def test_a_command_with_a_target_lets_the_job_run_it_and_prints_its_output(
@@ -116,6 +125,10 @@ def test_a_rebuild_waits_for_a_running_resource_as_long_as_its_patience(
         def compare(self, resource: str, **_: float) -> str:
             return f"with {resource} itself"
 
+        def show(self, resource: str, result: str, **_: float) -> int:
+            assert (resource, result) in {(JOIN, "new"), (JOIN, "old")}
+            return 3
+
     monkeypatch.setattr(Application, "open", lambda *_, **__: Busy())
     answer = kaspr("rebuild", JOIN, "--warehouse", tmp_path)
     assert answer.code == 1
@@ -124,3 +137,11 @@ def test_a_rebuild_waits_for_a_running_resource_as_long_as_its_patience(
     assert f"{JOIN} already runs, or wait: this goes on as soon as that has ended, within 5m" in answer.err
     answer = kaspr("rebuild", JOIN, "--warehouse", tmp_path, "--dry-run")
     assert (answer.code, answer.out) == (0, f"{JOIN}, compared with {JOIN} itself\n")
+    shown = [kaspr("rebuild", JOIN, "--warehouse", tmp_path, "--show", result).out for result in ("new", "old")]
+    view = f"current__{delta_name(JOIN.removeprefix('join/'))}"
+    assert shown == [
+        f"{view} shows the new result of {JOIN}: 3 rows stand for those of the stored one\n",
+        f"{view} shows the stored result\n",
+    ]
+    answer = kaspr("rebuild", JOIN, "--warehouse", tmp_path, "--show", "new", "--dry-run")
+    assert (answer.code, answer.err) == (2, "--dry-run and --show exclude each other\n")

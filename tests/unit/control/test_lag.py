@@ -13,7 +13,7 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.serde.json_text import canonical_key
 from kaspr_delta.storage.layout import TOPIC, table_layout
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from tests.folders import append_rows
+from tests.folders import append_rows, path_of
 from tests.manifests import plan_of_bundle
 
 INGEST, JOIN = ResourceRef("agent", "ingest-orders"), ResourceRef("join", "orders-products-join")
@@ -36,7 +36,7 @@ def put(delta: DeltaRs, plan: Plan, table: str, count: int) -> None:
 
 def checkpoint(delta: DeltaRs, ref: ResourceRef, name: str, *offsets: dict[str, object]) -> None:
     """Write a checkpoint as Spark does: the offsets of a batch, and its commit."""
-    folder = delta.namespace.checkpoints / f"{ref.kind}-{ref.name}" / name
+    folder = path_of(delta.namespace.checkpoints / f"{ref.kind}-{ref.name}" / name)
     for part in ("offsets", "commits"):
         (folder / part).mkdir(parents=True)
     (folder / "offsets" / "3").write_text("\n".join(["v1", "{}", *map(json.dumps, offsets)]))
@@ -69,7 +69,7 @@ def test_the_lag_counts_rows_after_the_offsets_of_the_last_batch(delta: DeltaRs,
     checkpoint(delta, INGEST, "2", offset(delta, "topic__raw_orders", 2, index=0))
     assert lag_of(delta, plan, INGEST) == 5
     checkpoint(delta, INGEST, "3", offset(delta, "topic__raw_orders", 4))
-    (delta.namespace.checkpoints / "agent-ingest-orders" / "4" / "commits").mkdir(parents=True)  # no batch has ended
+    path_of(delta.namespace.checkpoints / "agent-ingest-orders/4/commits").mkdir(parents=True)  # no batch has ended
     assert lag_of(delta, plan, INGEST) == 0
 
 

@@ -50,9 +50,15 @@ def test_each_task_of_a_serverless_run_is_a_start() -> None:
     }
     assert {one.runs for one in found.values()} == {number(24)}
     assert [one.starts for one in found.values()] == [number(24), number(96), number(96)]
-    of_resources = 4 + SOURCES
-    assert found["one"].statements == number(24 * (IDLE_STATEMENTS + of_resources))
-    assert found["group"].statements == number(24 * (4 * IDLE_STATEMENTS + of_resources))
+    assert found["one"].statements == number(24 * (IDLE_STATEMENTS + SOURCES))
+    assert found["group"].statements == number(24 * (4 * IDLE_STATEMENTS + SOURCES))
+
+
+def test_a_table_that_several_resources_follow_is_asked_for_once_in_a_task() -> None:
+    audited = plan(join("priced", "orders", "products"), agent("mails", join="priced"), agent("audit", join="priced"))
+    found = costs(audited, schedule="0 0 * * * ?")
+    assert found["one"].statements == number(24 * (IDLE_STATEMENTS + 3))
+    assert found["group"].statements == number(24 * (3 * IDLE_STATEMENTS + 4))
 
 
 def test_the_tasks_of_a_run_share_a_cluster() -> None:

@@ -23,7 +23,7 @@ MANIFESTS = """
 KasprTable/orders: {}
 KasprTable/products: {}
 KasprJoin/priced: {leftTable: orders, rightTable: products, column: product}
-KasprJoin/same: {leftTable: priced, rightTable: products, on: key}
+KasprJoin/same: {leftTable: priced, rightTable: products, on: key, onChange: side-by-side}
 """
 ((PLAN,), _) = build_plans(load_text(manifests("shop", MANIFESTS), "m.yaml"))
 PRICED, SAME = ResourceRef("join", "priced"), ResourceRef("join", "same")
@@ -33,8 +33,12 @@ PRICED, SAME = ResourceRef("join", "priced"), ResourceRef("join", "same")
 class Taken:
     """Tables of a catalog, the leases of whose resources another run holds."""
 
-    asked: list[str] = field(default_factory=list)
+    shown: int = 0
     namespace: Any = field(init=False)
+
+    def query(self, _: Any, table: str, sql: str) -> list[dict[str, int]]:
+        assert (table, sql) == ("shown__same", "SELECT count(*) AS many FROM t")
+        return [{"many": self.shown}]
 
     def __post_init__(self) -> None:
         def refused(resource: str) -> Any:
@@ -48,23 +52,21 @@ class Taken:
 def runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[RunEvent]]:
     """A function that runs both joins, given whether each has something to do. Returns the events of the run."""
 
-    def run(*, timed: bool = False, **busy: bool | Exception) -> list[RunEvent]:
-        def has_nothing_to_do(ref: ResourceRef) -> bool:
-            found = busy.get(ref.name, False)
-            if isinstance(found, Exception):
-                raise found
-            return not found
+    def run(shown: int = 0, **busy: bool | Exception) -> list[RunEvent]:
+        def have_nothing_to_do(_spark: Any, refs: list[ResourceRef], _folded: Any) -> bool:
+            found = [busy.get(ref.name, False) for ref in refs]
+            for one in found:
+                if isinstance(one, Exception):
+                    raise one
+            return not any(found)
 
-        def run_of(_delta: Any, _plan: Any, ref: ResourceRef) -> Any:
-            return SimpleNamespace(
-                resource=SimpleNamespace(timed=timed), has_nothing_to_do=lambda *_: has_nothing_to_do(ref)
-            )
-
-        monkeypatch.setattr(module, "run_of", run_of)
+        monkeypatch.setattr(module, "run_of", lambda _delta, _plan, ref: ref)
+        monkeypatch.setattr(module, "have_nothing_to_do", have_nothing_to_do)
+        monkeypatch.setattr(module, "remove_old", lambda *_: None)
         monkeypatch.setattr(module, "folded_batches", lambda *_: {})
         events: list[RunEvent] = []
         nothing: Any = None
-        tables: Any = Taken()
+        tables: Any = Taken(shown)
         assert Runner(nothing, tables, PLAN, events.append).until_quiet().resources == {}
         return events
 
@@ -77,8 +79,8 @@ def test_a_run_without_anything_to_do_takes_no_lease(runs: Callable[..., list[Ru
 
 @pytest.mark.parametrize(
     "work",
-    [{"priced": True}, {"same": True}, {"timed": True}, {"same": OSError("the log is being written")}],
-    ids=["first stage", "last stage", "clock", "unreadable"],
+    [{"priced": True}, {"same": True}, {"same": OSError("the log is being written")}, {"shown": 1}],
+    ids=["first stage", "last stage", "unreadable", "killed rebuild"],
 )
 def test_a_run_with_work_for_one_resource_takes_the_leases(
     runs: Callable[..., list[RunEvent]], work: dict[str, Any]

@@ -13,6 +13,7 @@ import pytest
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.failures import Failures
 from kaspr_delta.runtime.streams import Streams, lag_of
+from kaspr_delta.storage.folders import LocalFolder
 
 JOIN = ResourceRef("join", "j")
 
@@ -51,11 +52,11 @@ def test_a_gap_that_cannot_be_filled_is_an_error() -> None:
         streams(fills=False).await_processed(JOIN, threading.Event())
 
 
-NEWEST = {Path("/wh/shop/orders"): 7, Path("/wh/shop/a b"): 3}
+NEWEST = {LocalFolder(Path("/wh/shop/orders")): 7, LocalFolder(Path("/wh/shop/a b")): 3}
 OFFSET = {"reservoirId": "f9874cb4", "reservoirVersion": 6, "index": 0}
 
 
-def changed_after(folder: Path, version: int) -> int | None:
+def changed_after(folder: LocalFolder, version: int) -> int | None:
     """Rows changed after a version: ten per commit."""
     return None if folder not in NEWEST else 10 * max(NEWEST[folder] - version, 0)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kaspr_delta.errors import SetupError
+from kaspr_delta.storage.folders import LocalFolder
 from kaspr_delta.storage.gone import is_gap, what_is_gone, why_the_feed_ends
 from kaspr_delta.storage.native.log_files import newest_in
 
@@ -38,7 +39,7 @@ def test_what_was_removed_is_named_with_advice(text: str, named: str) -> None:
 
 def test_a_table_without_commits_is_gone(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="the table orders is gone"):
-        newest_in(tmp_path / "orders")
+        newest_in(LocalFolder(tmp_path / "orders"))
 
 
 def test_the_end_of_a_feed_has_a_reason_and_other_errors_have_none() -> None:

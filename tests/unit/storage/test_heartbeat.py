@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kaspr_delta.errors import AlreadyRunningError
+from kaspr_delta.storage.folders import LocalFolder
 from kaspr_delta.storage.heartbeat import Lease, Record
 
 SETTLE = 1.0
@@ -46,7 +47,16 @@ def lease(path: Path, time: ManualClock, ahead: float = 0) -> Lease:
     def clock() -> float:
         return time.now + ahead
 
-    return Lease(path, "join/orders", "main.shop", every=EVERY, settle=SETTLE, clock=clock, pause=time.pause)
+    return Lease(
+        LocalFolder(path.parent),
+        path.name,
+        "join/orders",
+        "main.shop",
+        every=EVERY,
+        settle=SETTLE,
+        clock=clock,
+        pause=time.pause,
+    )
 
 
 def left_by_another(path: Path, *, count: int = 3, beat: float = 0) -> Record:

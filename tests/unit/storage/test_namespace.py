@@ -49,7 +49,7 @@ def test_on_a_volume_a_running_resource_is_refused(tmp_path: Path) -> None:
 def test_a_warehouse_may_name_the_location_of_its_tables() -> None:
     external = Warehouse("unity://main.shop/checkpoints?location=s3://lake/shop/").namespace("")
     assert external.declared_location("orders") == "s3://lake/shop/orders"
-    assert external.checkpoints == Path("/Volumes/main/shop/checkpoints")
+    assert str(external.checkpoints) == "/Volumes/main/shop/checkpoints"
     assert Warehouse("unity://main.shop/checkpoints").namespace("").declared_location("orders") is None
 
 
@@ -132,3 +132,15 @@ def test_the_schema_of_internal_tables_is_marked_and_has_no_volume() -> None:
 def test_other_settings_of_a_warehouse_are_refused(settings: str) -> None:
     with pytest.raises(UsageError, match="internal=SCHEMA&location=URI behind it"):
         Warehouse(f"unity://main.shop/v{settings}").namespace("shop")
+
+
+@pytest.mark.parametrize("text", ["ftp://host/wh", "s4:/bucket/wh", "HDFS://host/wh"])
+def test_a_warehouse_of_an_unknown_scheme_is_refused_and_no_folder_is_made(text: str) -> None:
+    with pytest.raises(UsageError, match=rf"warehouse '{text}': expected a folder, .* is unknown"):
+        Warehouse(text)
+
+
+def test_a_folder_may_be_a_uri_and_its_name_may_have_a_colon(tmp_path: Path) -> None:
+    for text in (f"file:{tmp_path}/a%20b", f"file://{tmp_path}/a%20b", f"{tmp_path}/a b"):
+        assert Warehouse(text).folder == f"{tmp_path}/a b"
+    assert Warehouse("a:b").folder == str(Path("a:b").absolute())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kaspr_delta.storage.folders import LocalFolder
 from kaspr_delta.storage.stream_checkpoint import Position, positions_in, remove_unfinished
 
 
@@ -23,17 +24,21 @@ def offset(table: str, version: int, index: int) -> str:
 
 
 def test_positions_are_those_of_the_last_ended_batch(tmp_path: Path) -> None:
-    assert positions_in(tmp_path) == ()
+    assert positions_in(LocalFolder(tmp_path)) == ()
     for number in (8, 9, 10):
         batch(tmp_path, number, offset("orders", number, -1), offset("products", 3, 5), "-", ended=number < 10)
-    assert positions_in(tmp_path) == (Position("orders", 9, files=0), Position("products", 3, files=6), None)
+    assert positions_in(LocalFolder(tmp_path)) == (
+        Position("orders", 9, files=0),
+        Position("products", 3, files=6),
+        None,
+    )
     (tmp_path / "offsets" / "9").unlink()
-    assert positions_in(tmp_path) == ()
+    assert positions_in(LocalFolder(tmp_path)) == ()
 
 
 def test_a_partly_read_version_does_not_count_as_unread(tmp_path: Path) -> None:
     batch(tmp_path, 0, offset("a", 7, -1), offset("b", 7, 0))
-    assert [None if position is None else position.unread for position in positions_in(tmp_path)] == [7, 8]
+    assert [None if position is None else position.unread for position in positions_in(LocalFolder(tmp_path))] == [7, 8]
 
 
 @pytest.mark.parametrize(
@@ -56,11 +61,11 @@ def test_a_version_is_read_when_all_its_change_files_are_read(
 
 
 def test_only_unfinished_files_of_a_checkpoint_are_removed(tmp_path: Path) -> None:
-    remove_unfinished(tmp_path / "new")
+    remove_unfinished(LocalFolder(tmp_path / "new"))
     batch(tmp_path, 0, offset("orders", 1, -1))
     whole = sorted(tmp_path.rglob("*"))
     for part in ("offsets", "commits"):
         for name in (".1.4be52ff4-279c-457d-a3c4-2a89a9d5b349.tmp", "..1.4be52ff4-279c-457d-a3c4-2a89a9d5b349.tmp.crc"):
             (tmp_path / part / name).touch()
-    remove_unfinished(tmp_path)
+    remove_unfinished(LocalFolder(tmp_path))
     assert sorted(tmp_path.rglob("*")) == whole

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS, TOPIC
-from tests.folders import append_rows, folder_of
+from tests.folders import append_rows, folder_of, path_of
 from tests.unit.web.conftest import Serving, Shop, manifest, plan_of, view
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -172,7 +172,7 @@ COUNTED = manifest("KasprTable", "seen", "from: {topic: clicks}\ncount: {}")
 
 
 def checkpoint(shop: Shop, label: str, offset: str) -> None:
-    folder = shop.delta.namespace.checkpoints / label / "1"
+    folder = path_of(shop.delta.namespace.checkpoints / label / "1")
     for part in ("offsets", "commits"):
         (folder / part).mkdir(parents=True)
     (folder / "offsets" / "0").write_text(f"v1\n{{}}\n{offset}")

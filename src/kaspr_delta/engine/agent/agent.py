@@ -47,7 +47,7 @@ class Agent(Pipeline[AgentPlan]):
     @property
     def timed(self) -> bool:
         """Whether the clock can make a batch due: ``take`` has a time limit, and windows can close by the clock."""
-        windows = [self.application.known_table(name).window for name in self.plan.tables]
+        windows = [self.application.table_or_result(name).window for name in self.plan.tables]
         by_the_clock = any(window is not None and window.relative_to == "now" for window in windows)
         return by_the_clock or self.plan.take is not None
 

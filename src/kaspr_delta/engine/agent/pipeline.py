@@ -102,7 +102,7 @@ class Pipeline(EffectResource[PlanT]):
 
     def clocks(self, state: AgentState) -> dict[str, Clock]:
         """The stream times of the pipeline's tables with windows, as the previous batch left them."""
-        tables = map(self.application.known_table, self.plan.tables)
+        tables = map(self.application.table_or_result, self.plan.tables)
         return {
             table.name: Clock(table.window, self.plan.name, state.clocks.get(table.name, {}))
             for table in tables
@@ -112,7 +112,7 @@ class Pipeline(EffectResource[PlanT]):
     def _opened(self, spark: SparkSession, state: AgentState) -> dict[str, TableState]:
         opened, clocks = {}, self.clocks(state)
         for name in self.plan.tables:
-            plan = self.application.known_table(name)
+            plan = self.application.table_or_result(name)
             table = state_table(self.delta, plan)
             reader = PinnedReader(spark, table, table.newest(spark).version)
             opened[name] = TableState(plan, reader, clocks.get(name))

@@ -26,7 +26,7 @@ class TableObject(MutableMapping[Any, Any]):
 
     def __init__(self, state: TableState, *, read_only: bool = False) -> None:
         self._state = state
-        self._read_only = read_only or state.plan.is_foreign
+        self._read_only = read_only or state.plan.is_only_read
         self._text = text_of(state.plan)
         self._default = _default_class(state.plan)
 
@@ -87,7 +87,7 @@ class TableObject(MutableMapping[Any, Any]):
     def _check_writable(self) -> None:
         if self._read_only:
             plan = self._state.plan
-            raise TypeError(plan.refusal if plan.is_foreign else NOT_WRITABLE.format(plan.name))
+            raise TypeError(plan.refusal if plan.is_only_read else NOT_WRITABLE.format(plan.name))
 
 
 class Table(TableObject):

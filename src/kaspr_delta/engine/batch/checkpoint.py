@@ -7,9 +7,9 @@ import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.storage.folders import Folder
 from kaspr_delta.storage.tables import Tables, Transaction
 
 # The number of a checkpoint's first batch.
@@ -92,6 +92,6 @@ class Start:
         return replace(self, positions=positions, times=times)
 
 
-def checkpoints_of(delta: Tables, ref: ResourceRef) -> Path:
+def checkpoints_of(delta: Tables, ref: ResourceRef) -> Folder:
     """The folder of a resource's checkpoints, including those that a rebuild replaced."""
     return delta.namespace.checkpoints / f"{ref.kind}-{ref.name}"

@@ -1,4 +1,7 @@
-"""A comparison: the rows that a rebuild would change, in a table beside the result. The state stays as it is."""
+"""A comparison: the rows that a rebuild would change, in a table beside the result. The state stays as it is.
+
+The current view of a result can show them in place of the stored ones, before a rebuild takes them, or not at all.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,13 @@ from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.errors import UsageError
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.state_definitions import compared_with
-from kaspr_delta.plan.names import differences_table
+from kaspr_delta.plan.names import current_view, differences_table, shown_table
+from kaspr_delta.spec.resource import OnChange
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import DIFFERENCES
-from kaspr_delta.storage.tables import Frame
+from kaspr_delta.storage.tables import Frame, Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +53,7 @@ def compare(
 
     The caller has the lock of the table group, so that the result stays as it is.
     """
-    result, effects, delta = resource.result, decision.effects, resource.delta
-    if result is None:
-        raise UsageError(f"{resource.ref} has no result that could be compared: its records are on its channel")
+    result, effects, delta = _result_of(resource), decision.effects, resource.delta
     rows: Frame = arrow_schema(DIFFERENCES.columns).empty_table()
     if effects.max_rows != 0:  # rows on the driver may lack columns where there are none
         rows = differences(result, resource.result_rows(effects).df, delta.read(spark, result.plan.delta_name))
@@ -63,6 +66,50 @@ def compare(
     equal = delta.count(spark, result.plan.delta_name) - removed - changed
     versions = {str(source.table): positions[name] for name, source in resource.sources(spark).items()}
     return Comparison(resource.definition, versions, table, added, removed, changed, equal)
+
+
+def show(resource: Resource[Any], spark: SparkSession, decision: Decision) -> int:
+    """Let the current view show the new result of a first decision, by one commit; return the number of its rows.
+
+    These are all rows that may differ. Raises UsageError without result.
+    """
+    _result_of(resource)
+    if decision.effects.max_rows == 0:
+        hide(resource.delta, spark, resource.ref)
+        return 0
+    table = shown_table(resource.ref.name)
+    resource.delta.replace(spark, resource.result_rows(decision.effects).df, table)
+    return resource.delta.count(spark, table)
+
+
+def hide(delta: Tables, spark: SparkSession, ref: ResourceRef) -> None:
+    """Let the current view show the stored result, by one commit."""
+    delta.delete(spark, shown_table(ref.name), "true")
+
+
+def shows_new(delta: Tables, spark: SparkSession, ref: ResourceRef, reaction: OnChange) -> bool:
+    """Whether the current view of a resource shows another result than the stored one."""
+    if reaction != "side-by-side":
+        return False
+    (found,) = delta.query(spark, shown_table(ref.name), "SELECT count(*) AS many FROM t")
+    return bool(found["many"])
+
+
+def end_comparison(delta: Tables, spark: SparkSession, ref: ResourceRef, reaction: OnChange) -> None:
+    """Leave only the result of a resource that goes on, or that was made anew."""
+    if delta.is_listed(differences_table(ref.name)):
+        delta.drop(spark, differences_table(ref.name))
+    if shows_new(delta, spark, ref, reaction):
+        hide(delta, spark, ref)
+    elif reaction != "side-by-side" and delta.is_listed(shown_table(ref.name)):
+        delta.drop_view(spark, current_view(ref.name))
+        delta.drop(spark, shown_table(ref.name))
+
+
+def _result_of(resource: Resource[Any]) -> KeyedTable:
+    if resource.result is None:
+        raise UsageError(f"{resource.ref} has no result that could be compared: its records are on its channel")
+    return resource.result
 
 
 def differences(result: KeyedTable, new: DataFrame, stored: DataFrame) -> DataFrame:

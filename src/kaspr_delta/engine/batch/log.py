@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -142,10 +142,11 @@ class Log:
 
         An announced batch that was not committed is not unfolded, and ``end.metadata`` is of the batch before it.
         """
-        late = [f"(checkpoint <> '{checkpoint}' OR batch >= {number})" for checkpoint, number in folded.items()]
-        recent = f"({_NEWEST_START}) OR ({' AND '.join(late) or 'true'})"
-        with_metadata = f"SELECT checkpoint, batch, memo, start FROM t WHERE memo IS NOT NULL AND ({recent})"  # noqa: S608
-        rows = self.delta.query(spark, self.table, with_metadata)
+        return self._take_end(spark, self.delta.query(spark, self.table, _end_after(folded)), folded)
+
+    def _take_end(
+        self, spark: SparkSession, rows: Sequence[Mapping[str, Any]], folded: Mapping[str, int]
+    ) -> list[tuple[BatchId, BatchMetadata]]:
         found = {BatchId(row["checkpoint"], row["batch"]): row for row in rows}
         if not found:
             self.end = LogEnd(newest_checkpoint=max(folded, default=""))
@@ -164,6 +165,23 @@ class Log:
 
     def _never_came(self, spark: SparkSession, batch: BatchId, metadata: BatchMetadata) -> bool:
         return metadata.direct is not None and appended(self.delta, spark, metadata.direct, batch) is None
+
+
+def read_ends(
+    spark: SparkSession, logs: Sequence[tuple[Log, Mapping[str, int]]]
+) -> list[list[tuple[BatchId, BatchMetadata]]]:
+    """``Log.read_end`` of some logs of the same tables, by one statement."""
+    if not logs:
+        return []
+    ends = logs[0][0].delta.query_each(spark, {log.table: _end_after(folded) for log, folded in logs})
+    return [log._take_end(spark, ends[log.table], folded) for log, folded in logs]  # noqa: SLF001  of this module
+
+
+def _end_after(folded: Mapping[str, int]) -> str:
+    """The SELECT of the rows with metadata of the unfolded batches, of the last folded one and of the newest start."""
+    late = [f"(checkpoint <> '{checkpoint}' OR batch >= {number})" for checkpoint, number in folded.items()]
+    recent = f"({_NEWEST_START}) OR ({' AND '.join(late) or 'true'})"
+    return f"SELECT checkpoint, batch, memo, start FROM t WHERE memo IS NOT NULL AND ({recent})"  # noqa: S608
 
 
 def _is_folded(batch: BatchId, folded: Mapping[str, int]) -> bool:

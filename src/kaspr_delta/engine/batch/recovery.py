@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, Start
-from kaspr_delta.engine.batch.comparison import Comparison, compare
+from kaspr_delta.engine.batch.comparison import Comparison, compare, show
 from kaspr_delta.engine.batch.counters import BatchTiming
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import Committed
@@ -90,6 +90,12 @@ class Recovery:
         """
         with self._resumed(spark):
             return compare(self.runner.resource, spark, *self._first(spark, again=True))
+
+    def show(self, spark: SparkSession) -> int:
+        """Let the current view show the result that a rebuild would make; return the number of rows that may differ."""
+        with self._resumed(spark):
+            decision, _ = self._first(spark, again=True)
+            return show(self.runner.resource, spark, decision)
 
     def fill_gap(self, spark: SparkSession, error: Exception) -> bool:
         """Continue without the change feed if changes are gone from it; return whether that worked.

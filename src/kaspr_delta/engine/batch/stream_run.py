@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -14,13 +13,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, BatchId, Start, checkpoints_of
 from kaspr_delta.engine.batch.decision import SourceTable
+from kaspr_delta.engine.batch.log import read_ends
 from kaspr_delta.engine.batch.progress import folded_batches
 from kaspr_delta.engine.batch.recovery import Recovery, cannot_go_on, table_ids
 from kaspr_delta.engine.batch.resource import Resource
-from kaspr_delta.engine.rows.planning import runs_here
+from kaspr_delta.engine.rows.planning import runs_here, side_by_side
 from kaspr_delta.plan.definition.state_definitions import rebuild_needed
+from kaspr_delta.storage.folders import Folder
 from kaspr_delta.storage.gone import TABLE_REPLACED
 from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
+from kaspr_delta.storage.tables import Commit
 
 
 @dataclass
@@ -55,7 +57,7 @@ class ResourceRun:
         if runner.shipped:
             with runner.lock:
                 runner.read_log_end(spark)
-        self._note_versions(spark)
+        self._note_versions(spark, partial(runner.delta.newest, spark))
         if not self._versions_at_start or (every is None and self._has_read_all(spark)):
             return None
         unread = self._unread(spark)
@@ -65,36 +67,33 @@ class ResourceRun:
         remove_unfinished(self._checkpoint)
         runner.shipped = not runs_here(spark)
         writer = stream.writeStream.foreachBatch(runner.run)
-        writer = writer.option("checkpointLocation", str(self._checkpoint)).queryName(str(runner.resource.ref))
+        writer = writer.option("checkpointLocation", self._checkpoint.for_spark).queryName(str(runner.resource.ref))
         if every is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{every} milliseconds").start()
 
-    def has_nothing_to_do(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> bool:
-        """Whether a run would write nothing for the resource. Reads only, so that it takes no lock.
+    def goes_on(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> bool:
+        """Whether a stream goes on from the end of the log that was read: nothing is to be made, migrated or folded.
 
-        ``folded`` was read before (see ``folded_batches``): a batch that another process commits meanwhile counts as
-        unfolded. False for resources that can have work without a new commit, and before the first run.
+        ``folded`` was read before (see ``folded_batches``). False before the first run.
         """
         runner, resource = self.runner, self.resource
-        if resource.timed or runner.log.read_end(spark, folded.get(str(resource.ref), {})):
-            return False
         start = runner.log.end.start
         if start is None or not start.tables or start.format != STATE_FORMAT or runner.folding.state_lags(folded):
             return False
-        if rebuild_needed(resource.ref, start.definition, resource.definition) or self.recovery.sources_changed(spark):
-            return False
-        self._note_versions(spark)
+        changed = rebuild_needed(resource.ref, start.definition, resource.definition) is not None
+        return not changed and not self.recovery.sources_changed(spark)
+
+    def has_read(self, spark: SparkSession, newest: Mapping[str, Commit]) -> bool:
+        """Whether everything up to the ``newest`` commit of each table was read."""
+        self._note_versions(spark, newest.__getitem__)
         return self._has_read_all(spark)
 
-    def _note_versions(self, spark: SparkSession) -> None:
-        delta = self.runner.delta
-        newest = {
-            name: None if source.table is None else delta.newest(spark, source.table)
-            for name, source in self._sources(spark).items()
-        }
-        self._versions_at_start = {name: 0 if one is None else one.version for name, one in newest.items()}
-        self._times_at_start = {name: one.time for name, one in newest.items() if one is not None}
+    def _note_versions(self, spark: SparkSession, newest: Callable[[str], Commit]) -> None:
+        sources = self.sources(spark)
+        found = {name: None if source.table is None else newest(source.table) for name, source in sources.items()}
+        self._versions_at_start = {name: 0 if one is None else one.version for name, one in found.items()}
+        self._times_at_start = {name: one.time for name, one in found.items() if one is not None}
 
     def finish(self, spark: SparkSession) -> None:
         """End a stream that has processed everything that was present at its start."""
@@ -113,12 +112,13 @@ class ResourceRun:
             raise RuntimeError(msg)
         return self.runner.log.end.start
 
-    def _sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
+    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
+        """The sources that the stream reads, by name."""
         sources = self.resource.sources(spark)
         return {name: source for name, source in sources.items() if name in self._start.positions}
 
     @property
-    def _checkpoint(self) -> Path:
+    def _checkpoint(self) -> Folder:
         """The folder of Spark's checkpoint. A stream that is continued keeps it when a migration writes a new start."""
         start_batch = self.runner.log.end.start_batch
         name = start_batch.name if self._start.tables else start_batch.checkpoint
@@ -137,7 +137,7 @@ class ResourceRun:
             if start.positions == self._newest(spark) and start.times == self._times_at_start:
                 return True
             return not self._news(spark) and start.tables == table_ids(self.runner, spark)
-        sources = sorted(self._sources(spark).items())
+        sources = sorted(self.sources(spark).items())
         tables = [(source.table, self._versions_at_start[name]) for name, source in sources if source.table is not None]
         if len(tables) < len(sources):  # the checkpoint has no version of an endpoint
             return False
@@ -151,7 +151,7 @@ class ResourceRun:
 
     def _newest(self, spark: SparkSession) -> dict[str, int]:
         """The positions at which the tables are read as far as they were when the stream began."""
-        return {name: source.upto(self._versions_at_start[name]) for name, source in self._sources(spark).items()}
+        return {name: source.upto(self._versions_at_start[name]) for name, source in self.sources(spark).items()}
 
     def _news(self, spark: SparkSession) -> dict[str, int]:
         """The sources whose tables have new commits, with their positions."""
@@ -169,7 +169,7 @@ class ResourceRun:
             return start
         if table_ids(runner, spark) != start.tables:
             raise cannot_go_on(runner.resource, TABLE_REPLACED)
-        if self._checkpoint.exists():
+        if self._checkpoint.has_folder("."):
             with runner.lock:
                 self._continue(spark, start)
         return replace(self._start, positions=self._news(spark))
@@ -178,4 +178,25 @@ class ResourceRun:
         """Begin a new stream at a start, or where batches have read more: commits that came as it started."""
         before = self._checkpoint
         self.recovery.begin_stream(spark, start)
-        shutil.rmtree(before, ignore_errors=True)  # not needed any more: a kill before this line leaves only garbage
+        before.remove_all()  # not needed any more: a kill before this line leaves only garbage
+
+
+def have_nothing_to_do(
+    spark: SparkSession, runs: Sequence[ResourceRun], folded: Mapping[str, Mapping[str, int]]
+) -> bool:
+    """Whether a run would write nothing for these resources. Reads only, so that it takes no lock.
+
+    It reads the ends of all logs by one statement, and the newest commit of each source once, whoever follows it.
+    ``folded`` was read before (see ``folded_batches``): a batch that another process commits meanwhile counts as
+    unfolded. False for resources that can have work without a new commit.
+    """
+    if any(run.resource.timed for run in runs):
+        return False
+    unfolded = read_ends(spark, [(run.runner.log, folded.get(str(run.resource.ref), {})) for run in runs])
+    if any(unfolded) or not all(run.goes_on(spark, folded) for run in runs):
+        return False
+    sources = [source.table for run in runs for source in run.sources(spark).values()]
+    tables = dict.fromkeys(table for table in sources if table is not None)
+    newest = side_by_side([partial(runs[0].runner.delta.newest, spark, table) for table in tables])
+    commits = dict(zip(tables, newest, strict=True))
+    return all(run.has_read(spark, commits) for run in runs)

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.typed_text import TypedText, ordered
-from kaspr_delta.serde.typed_values import from_columns, to_columns
+from kaspr_delta.serde.typed_values import column_text, from_columns, to_columns
 from kaspr_delta.spec.column_types import key_kind
 from kaspr_delta.spec.ddl import Column, Type, quoted
 from kaspr_delta.storage.arrow_types import arrow_schema
@@ -186,6 +187,74 @@ class TypedRows:
         return row.at is not None, row.at or 0, ordered(self.plan.row, self.text.value_object(row.value or ""))
 
 
+@dataclass(frozen=True, slots=True)
+class ResultRows:
+    """The same for the result of a join, which nobody else writes.
+
+    Values are ``{"left": …, "right": …}`` with base64 for bytes, or the selected columns.
+    """
+
+    plan: TablePlan
+    sides: tuple[TablePlan, TablePlan]
+
+    @property
+    def time(self) -> str:
+        """The column with the time of a row."""
+        return WRITTEN_AT if self.plan.typed else "timestamp"
+
+    @property
+    def types(self) -> dict[str, Type]:
+        """The columns of a value with their types."""
+        if self.plan.typed:
+            return {column.name: column.type for column in self.plan.typed.columns}
+        return {name: side.row_type or Type("STRING") for name, side in zip(("left", "right"), self.sides, strict=True)}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("key", *self.types, self.time)
+
+    def select(self, condition: str) -> str:
+        return f"SELECT * FROM t WHERE {condition}"  # noqa: S608
+
+    def condition(self, keys: Collection[str], dialect: Dialect = DATAFUSION) -> str:
+        return f"`key` IN ({', '.join(map(dialect.literal, keys))})"
+
+    def texts(self, batch: pa.RecordBatch) -> pa.Table:
+        nothing = pa.nulls(batch.num_rows)
+        has = {name: batch.column(name) if name in batch.schema.names else nothing for name in self.columns}
+        columns = {name: has[name].to_pylist() for name in self.types}
+        texts = (
+            pc.fill_null(has["key"].cast(pa.string()), ""),
+            pa.array([0] * batch.num_rows, pa.int64()),
+            _microseconds(has[self.time]),
+            pa.array(self.values(columns), pa.string()),
+        )
+        return pa.table(dict(zip(Row._fields, texts, strict=True)))
+
+    def values(self, columns: Mapping[str, Sequence[Any]]) -> list[str | None]:
+        """The values of rows, given by their columns as Arrow has them."""
+        if self.plan.typed:
+            rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+            return column_text(self.plan.typed.row, rows)
+        left, right = map(self._side, self.sides, (columns["left"], columns["right"]))
+        return [f'{{"left":{one},"right":{other}}}' for one, other in zip(left, right, strict=True)]
+
+    @staticmethod
+    def _side(side: TablePlan, values: Sequence[Any]) -> list[str]:
+        """The values of one side as JSON. Older versions broke base64 into lines."""
+        texts = values if side.row_type is None else column_text(side.row_type, values)
+        if side.serializers.value == "raw":
+            texts = [None if text is None else json.dumps("".join(text.split())) for text in texts]
+        return ["null" if text is None else text for text in texts]
+
+    def stored(self, rows: Iterable[Written]) -> pa.Table:
+        """Raises UsageError."""
+        raise UsageError(str(self.plan.refusal))
+
+    def rank(self, row: Row) -> Any:
+        return row.at is not None, row.at or 0, row.value
+
+
 def arrow_rows_of(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     """Rows as functions see them as an Arrow table with these columns."""
     schema = arrow_schema(", ".join(map(str, columns)))
@@ -194,8 +263,10 @@ def arrow_rows_of(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) 
     )
 
 
-def row_texts(plan: TablePlan) -> KeysAndValues | TypedRows:
+def row_texts(plan: TablePlan) -> KeysAndValues | TypedRows | ResultRows:
     """The text forms of the rows of a table."""
+    if plan.joined is not None:
+        return ResultRows(plan, plan.joined)
     return TypedRows(plan.typed, TypedText(plan.serializers, plan.typed)) if plan.typed else KeysAndValues(plan)
 
 

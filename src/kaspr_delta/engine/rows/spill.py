@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import uuid
 import weakref
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from pathlib import Path
 
 import pyarrow as pa
 from pyarrow.parquet import ParquetWriter
@@ -17,11 +15,12 @@ from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.arrow_types import spark_schema_of
+from kaspr_delta.storage.folders import Folder
 from kaspr_delta.storage.limits import Limits
 
 
 def rows_made(
-    spark: SparkSession, batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Path, limits: Limits
+    spark: SparkSession, batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Folder, limits: Limits
 ) -> Rows:
     """The rows of batches: on the driver up to the bytes of a small batch; more of them in a file, read by Spark.
 
@@ -37,15 +36,14 @@ def rows_made(
     return SparkRows(_spilled(spark, chain([first], more, groups), schema, folder))
 
 
-def _spilled(spark: SparkSession, groups: Iterable[pa.Table], schema: pa.Schema, folder: Path) -> DataFrame:
-    shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
+def _spilled(spark: SparkSession, groups: Iterable[pa.Table], schema: pa.Schema, folder: Folder) -> DataFrame:
+    folder.remove_all()  # of a process that was killed
     own = folder / uuid.uuid4().hex
-    own.mkdir(parents=True)
-    with ParquetWriter(own / "rows.parquet", schema) as file:
+    with own.writing("rows.parquet") as file, ParquetWriter(file, schema) as rows_in:
         for group in groups:
-            file.write_table(group)
-    rows = spark.read.schema(spark_schema_of(schema)).parquet(str(own))
-    weakref.finalize(rows, shutil.rmtree, own, ignore_errors=True)
+            rows_in.write_table(group)
+    rows = spark.read.schema(spark_schema_of(schema)).parquet(own.for_spark)
+    weakref.finalize(rows, own.remove_all)
     return rows
 
 

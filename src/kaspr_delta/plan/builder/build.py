@@ -115,7 +115,7 @@ def _plan(references: References) -> Plan:
         agents=agents,
         tasks=tasks,
         web_views=web_views,
-        groups=groups(agents),
+        groups=groups(agents, application.tables),
         stages=stages((one.ref for one in (*bound, *joins, *aggregations, *agents)), edges),
         edges=edges,
         waiting=tuple(sorted(references.waiting.items())),

@@ -61,9 +61,16 @@ def _of_table(table: Declared[TableSpec], application: DeclaredApplication) -> I
         if spec.from_.table is not None or (join is not None and join.spec.has_result):
             yield Claim(names.contributions_table(table.name), f"the contributions to table '{table.name}'", at)
             yield Claim(names.group_times_table(table.name), f"the times of groups of table '{table.name}'", at)
-            yield Claim(names.differences_table(table.name), f"the differences of table '{table.name}'", at)
+            yield from _compared(table)
     if spec.window and spec.window.emit == "close":
         yield Claim(names.windows_table(table.name), f"the open windows of table '{table.name}'", at)
+
+
+def _compared(one: Declared[TableSpec] | Declared[JoinSpec]) -> Iterator[Claim]:
+    """The tables and the view beside a result whose definition may change."""
+    for name, what in (names.differences_table, "differences"), (names.shown_table, "shown rows"):
+        yield Claim(name(one.name), f"the {what} of {one.ref}", one.named_at)
+    yield Claim(names.current_view(one.name), f"the current view of {one.ref}", one.named_at)
 
 
 def _of_join(join: Declared[JoinSpec]) -> Iterator[Claim]:
@@ -71,7 +78,7 @@ def _of_join(join: Declared[JoinSpec]) -> Iterator[Claim]:
     if join.spec.has_result:
         yield Claim(names.delta_name(join.name), f"the result of join '{join.name}'", at)
         yield Claim(names.value_view(join.name), f"the view of join '{join.name}'", at)
-        yield Claim(names.differences_table(join.name), f"the differences of join '{join.name}'", at)
+        yield from _compared(join)
     if join.spec.shape in _STATE:
         state_table, what = _STATE[join.spec.shape]
         yield Claim(state_table(join.name), f"the {what} of join '{join.name}'", at)

@@ -38,9 +38,11 @@ def data_flow(
     edges |= {Edge(origin, f"table/{table}") for table, origin in made.items()}
     for agent in agents:
         written = {
-            table for table in agent.tables if table not in made and plans.may_write(agent, table, tables.get(table))
+            table
+            for table in agent.tables
+            if table not in made and table not in results and plans.may_write(agent, table, tables.get(table))
         }
-        edges |= set(_edges_of_agent(agent, written, changelogs))
+        edges |= set(_edges_of_agent(agent, written, changelogs, results))
     return tuple(sorted(edges, key=lambda edge: (edge.source, edge.target)))
 
 
@@ -64,12 +66,12 @@ def stages(resources: Iterable[plans.ResourceRef], edges: Iterable[Edge]) -> tup
     return tuple(stage for number in sorted(runs_at) for stage in _side_by_side(runs_at[number]))
 
 
-def groups(agents: Collection[plans.AgentPlan]) -> tuple[tuple[plans.ResourceRef, ...], ...]:
-    """Groups of agents that share tables, directly or through other agents. Each group and all groups are sorted."""
+def groups(agents: Collection[plans.AgentPlan], tables: Collection[str]) -> tuple[tuple[plans.ResourceRef, ...], ...]:
+    """Groups of agents that share ``tables``, directly or through others. Each group and all groups are sorted."""
     graph: nx.Graph[str] = nx.Graph()
     refs = {str(agent.ref): agent.ref for agent in agents}
     for agent in agents:
-        graph.add_edges_from((str(agent.ref), f"table/{table}") for table in agent.tables)
+        graph.add_edges_from((str(agent.ref), f"table/{table}") for table in agent.tables if table in tables)
     members = (tuple(sorted(refs[label] for label in part if label in refs)) for part in nx.connected_components(graph))
     return tuple(sorted(members))
 
@@ -84,7 +86,9 @@ def definition_cycles(edges: Iterable[Edge]) -> tuple[tuple[str, ...], ...]:
     return tuple(sorted(_from_the_first(circle) for circle in nx.simple_cycles(_graph(defined))))
 
 
-def _edges_of_agent(agent: plans.AgentPlan, written: Collection[str], changelogs: Mapping[str, str]) -> Iterator[Edge]:
+def _edges_of_agent(
+    agent: plans.AgentPlan, written: Collection[str], changelogs: Mapping[str, str], results: Collection[str]
+) -> Iterator[Edge]:
     ref = str(agent.ref)
     if isinstance(agent.input, plans.TopicInput):
         for topic in agent.input.topics:
@@ -92,7 +96,8 @@ def _edges_of_agent(agent: plans.AgentPlan, written: Collection[str], changelogs
     else:
         yield Edge(f"join/{agent.input.join}", ref)
     for table in agent.tables:
-        yield Edge(ref, f"table/{table}") if table in written else Edge(f"table/{table}", ref)
+        kind = "join" if table in results else "table"
+        yield Edge(ref, f"{kind}/{table}") if table in written else Edge(f"{kind}/{table}", ref)
     for topic in filter(None, (send.topic for send in plans.sends_of(agent))):
         yield Edge(ref, _node(topic, changelogs))
 

@@ -36,12 +36,15 @@ class References:
         self.waiting.setdefault(resource, reason)
 
     def table(self, user: _User, name: str, location: Location) -> None:
-        """Let ``user`` wait unless a table exists; a warning suggests a similar name."""
+        """Let ``user`` wait unless a table exists, or a join with a result table; a warning suggests a similar name."""
         join = self.application.joins.get(name)
         if name in self.application.tables:
             return
-        hint = f"'{name}' is a join: an agent reads its channel, '{channel_of(join)}'" if join else self._near(name, ())
-        self._missing(user, ("table",), "table", name, location, hint)
+        if join is not None and join.spec.has_result:
+            self._wait_with(user, join)
+            return
+        hint = f"join '{name}' gives a stream: an agent reads its channel, '{channel_of(join)}'" if join else ""
+        self._missing(user, ("table", "join"), "table", name, location, hint or self._near(name, self._results))
 
     def rows(self, user: _User, name: str, *field: str) -> bool:
         """Whether a table exists, or a join with a result table, which is used like one. If not, as ``table``.
@@ -56,8 +59,7 @@ class References:
                 self.report.error(location, f"{message}: its rows have no key of their own", hint)
             return True
         if join is None:
-            results = (join.name for join in self.application.joins.values() if join.spec.has_result)
-            self._missing(user, ("table", "join"), role, name, location, self._near(name, results))
+            self._missing(user, ("table", "join"), role, name, location, self._near(name, self._results))
             return False
         if not join.spec.has_result:
             message = f"the {role} of {user.ref.kind} '{user.name}' must be a table, and join '{name}' gives a stream"
@@ -104,6 +106,11 @@ class References:
                 return
         self.wait(user.ref, f"{kinds[0]} '{name}' is not there")
         self.report.warning(location, f"{user.ref.kind} '{user.name}' waits: its {role} '{name}' is not there", hint)
+
+    @property
+    def _results(self) -> Iterable[str]:
+        """The names of joins with a result table."""
+        return (join.name for join in self.application.joins.values() if join.spec.has_result)
 
     def _near(self, name: str, results: Iterable[str]) -> str:
         if near := suggestion(name, [*self.application.tables, *results]):

@@ -155,6 +155,10 @@ class Plan:
             joined=self.sides_of(join),
         )
 
+    def label_of(self, name: str) -> str:
+        """The table of that name, or the join whose result it is, as ``kind/name``."""
+        return f"join/{name}" if self.table(name) is None and self.join(name) is not None else f"table/{name}"
+
     def sides_of(self, join: TableTableJoinPlan) -> tuple[TablePlan, TablePlan]:
         """The left and right table of a join, with their columns in the order in which the join's channel has them."""
         left, right = join.stored

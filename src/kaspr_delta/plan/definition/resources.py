@@ -157,10 +157,17 @@ class TablePlan(Referred):
         return self.typed is not None and self.typed.source is not None
 
     @property
+    def is_only_read(self) -> bool:
+        """Whether functions may only read it: others write it, or it is the result of a join."""
+        return self.is_foreign or self.joined is not None
+
+    @property
     def refusal(self) -> str | None:
         """Why only its own writers write the table; None if anybody may give it keys and values."""
         if self.is_foreign:
             return f"table {self.name!r} stands for a Delta table that others write: here it is only read"
+        if self.joined is not None:
+            return f"{self.name!r} is the result of a join: only the join writes it"
         if self.window:
             return f"table {self.name!r} has windows: only agents write it, by the time of their events"
         return None
@@ -350,7 +357,7 @@ def names_topics(plan: PipelinePlan) -> bool:
 
 def uses_of(pipeline: PipelinePlan, name: str, table: TablePlan | None) -> frozenset[TableUse]:
     """The uses of a table that the pipeline gets by ``name``. ``table`` is its plan; None if it is not declared."""
-    if isinstance(pipeline, TaskPlan) or table is None or table.is_foreign:
+    if isinstance(pipeline, TaskPlan) or table is None or table.is_only_read:
         return frozenset({"reads"})  # a write is refused
     return frozenset[TableUse]().union(
         *(

@@ -88,4 +88,4 @@ def _dependencies(plan: Plan, reasons: Mapping[ResourceRef, str]) -> Iterator[tu
             yield edge.target, edge.source
     pipelines: tuple[PipelinePlan, ...] = (*plan.agents, *plan.tasks, *plan.web_views)
     for one in pipelines:
-        yield from ((f"table/{table}", str(one.ref)) for table in one.tables)
+        yield from ((plan.label_of(table), str(one.ref)) for table in one.tables)

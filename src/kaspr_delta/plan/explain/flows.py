@@ -33,9 +33,9 @@ def _flows_of(pipeline: plans.AgentPlan | plans.TaskPlan, plan: Plan) -> tuple[t
     sends = (send.topic for send in plans.sends_of(pipeline))
     written = ["topic by function" if topic is None else _topic(topic, plan) for topic in sends]
     for table in pipeline.tables:
-        uses = plans.uses_of(pipeline, table, plan.table(table))
+        uses = plans.uses_of(pipeline, table, plan.table_or_result(table))
         if "reads" in uses or not uses:
-            read.append(f"table/{table}")
+            read.append(plan.label_of(table))
         if "writes" in uses:
             written.append(f"table/{table}")
         elif "perhaps writes" in uses:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from kaspr_delta.plan.definition.application import Edge, Plan
+from kaspr_delta.plan.definition.resources import ChannelInput
 from kaspr_delta.plan.definition.waiting import in_words
 
 # Topics are parallelograms, tables cylinders, joins hexagons, agents boxes, tasks rounded boxes, web views flags.
@@ -58,6 +59,9 @@ def _read_as_tables(plan: Plan) -> Iterator[Edge]:
     for made in plan.aggregations:
         if isinstance(made.origin, str):
             yield Edge(plan.origin_of(made), str(made.ref))
+    for agent in plan.agents:
+        followed = agent.input.join if isinstance(agent.input, ChannelInput) else None
+        yield from (Edge(plan.label_of(name), str(agent.ref)) for name in agent.tables if name != followed)
 
 
 def _node(label: str, prefix: str, addition: str = "") -> str:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.storage.arrow_types import collected
+from kaspr_delta.storage.folders import LocalFolder
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.tables import Tables
 
@@ -75,7 +76,9 @@ class Bench:
         namespace = self.delta.namespace
         if not namespace.reaches_checkpoints:
             raise SetupError(f"{namespace.checkpoints} is reached by Databricks compute only, not from here")
-        return namespace.checkpoints / SCRATCH
+        if not isinstance(namespace.checkpoints, LocalFolder):
+            raise SetupError(f"{namespace.checkpoints} is in a bucket, whose files are not probed")
+        return namespace.checkpoints.path / SCRATCH
 
     @property
     def seen_in_batch(self) -> Facts:

@@ -22,6 +22,7 @@ from kaspr_delta.errors import SetupError
 from kaspr_delta.runtime.doctor.bench import LOG, ROWS, Bench, Facts, frame_rows, in_words, rows_of, timed
 from kaspr_delta.runtime.doctor.probe import Probe
 from kaspr_delta.runtime.failures import short_text
+from kaspr_delta.storage.folders import LocalFolder
 from kaspr_delta.storage.heartbeat import Lease, Record
 from kaspr_delta.storage.tables import Tables, Transaction
 
@@ -50,11 +51,10 @@ def stream(bench: Bench) -> str:
     """Run a stream over a change feed until it ends. Its batch looks around."""
     bench.folder.mkdir(parents=True, exist_ok=True)
     bench.append(ROWS, streamed="1")
-    lease = Lease(
-        bench.folder / "lease.json", "doctor", bench.delta.namespace.name, every=bench.every, settle=bench.every
-    )
+    folder, name = LocalFolder(bench.folder), bench.delta.namespace.name
+    lease = Lease(folder, "lease.json", "doctor", name, every=bench.every, settle=bench.every)
     with tempfile.NamedTemporaryFile(prefix="kaspr-delta-doctor-") as temporary, lease.held():
-        look = Look(bench.run, Path(temporary.name), lease.path, bench.folder, bench.patience, bench.every)
+        look = Look(bench.run, Path(temporary.name), Path(lease.path), bench.folder, bench.patience, bench.every)
         _, seconds = timed(lambda: _until_it_ends(bench, look))
     found = [row["value"] for row in frame_rows(bench.delta.read(bench.spark, LOG)) if row["key"] == _key(bench.run)]
     bench.facts = Facts(**json.loads(found[0])) if found else None
@@ -141,7 +141,7 @@ def spill(bench: Bench) -> str:
 
 def lease(bench: Bench) -> str:
     """Tell how soon the batch saw renewals of a lease."""
-    longest, real = bench.seen_in_batch.lease, Lease(Path(), "", "")
+    longest, real = bench.seen_in_batch.lease, Lease(LocalFolder(Path()), "", "", "")
     if longest is None:
         raise SetupError(f"a batch did not see the renewals of a lease in {in_words(bench.patience)}")
     if longest > real.seconds - real.every:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kaspr_delta.spec.ddl import quoted
-from kaspr_delta.storage.native.delta_rs import DeltaRs, copy_to, is_refused, selected
+from kaspr_delta.storage.native.delta_rs import DeltaRs, copy_to, in_spite_of_others, is_refused, selected
 from kaspr_delta.storage.native.sql_text import with_values
 from kaspr_delta.storage.native.supports import Operation, supports
 from kaspr_delta.storage.statistics import NativeFailure, Statistics
@@ -42,9 +42,13 @@ class Attempts:
         repeatable: bool = True,
     ) -> Result | None:
         """The result of an operation; None if Spark has to do it. An error is raised if it may not be repeated."""
-        try:
+
+        def attempted() -> Result | None:
             opened = self.delta.opened(table, version) if self.delta.has_folder(table) else None
             return None if opened is None or not supports(operation, opened) else action(opened)
+
+        try:
+            return in_spite_of_others(attempted) if repeatable else attempted()
         except Exception as error:
             if is_refused(error):
                 return None

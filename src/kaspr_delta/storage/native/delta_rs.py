@@ -1,25 +1,26 @@
-"""Delta tables in a folder of this machine through delta-rs: reads and small commits take milliseconds.
+"""Delta tables in a folder through delta-rs: reads and small commits take milliseconds.
 
-For the native backend, for commands that answer at once, and for the web side. Like every local commit, one made here
-takes the table's file lock.
+For the native backend, for commands that answer at once, and for the web side. A commit takes the lock of its table.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, columns_of_json
 from kaspr_delta.storage.arrow_types import aligned, arrow_schema, without_views
+from kaspr_delta.storage.folders import Folder, Stamp
 from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE, Layout
-from kaspr_delta.storage.namespace import LocalNamespace
+from kaspr_delta.storage.namespace import FolderNamespace
 from kaspr_delta.storage.native.log_files import (
     actions_of,
     commit_file,
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 # The rows of a row group, which are held in memory until they are written: 8 MB of typical rows. Groups of five times
 # the size took a third longer to write, because of the memory; a look-up takes about as long.
 _ROWS_OF_A_GROUP = 20_000
+# In a folder conflicts are rare: all commits of this package take a lock.
+_CONFLICTS = 20
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +49,14 @@ class Head:
     """The newest commit of a table: its version, and the identity of its file, which a table created anew has not."""
 
     version: int
-    file: tuple[int, int]
+    file: Stamp
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaRs:
-    """The Delta tables of one namespace in a folder of this machine. A table that does not exist is read as empty."""
+    """The Delta tables of one namespace in a folder. A table that does not exist is read as empty."""
 
-    namespace: LocalNamespace
+    namespace: FolderNamespace
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -125,7 +130,7 @@ class DeltaRs:
     def is_whole(self, table: str, version: int) -> bool:
         """Whether all files of a version exist: VACUUM removes old files that the newest version does not use."""
         opened = self.opened(table, version)
-        return opened is not None and all(Path(file).exists() for file in opened.file_uris())
+        return opened is not None and all(map(self.folder(table).has_file, _files_of(opened)))
 
     def table_id(self, table: str) -> str | None:
         """Delta's id of the table; None where there is no table."""
@@ -159,14 +164,19 @@ class DeltaRs:
         """
         if not can_create(layout):
             return False
+        # Of two processes that create a table in a bucket at once, the second one finds it.
+        in_spite_of_others(lambda: self._create(table, layout))
+        return True
+
+    def _create(self, table: str, layout: Layout) -> None:
         _deltalake().DeltaTable.create(
             str(self.folder(table)),
+            storage_options=self.namespace.options,
             schema=arrow_schema(layout.columns),
             mode="ignore",
             description=layout.storage.comment or None,
             configuration=layout.properties,
         )
-        return True
 
     def append(self, table: str, rows: pa.Table) -> None:
         """Append rows in one commit. Columns are matched by name; a missing column is null."""
@@ -176,35 +186,44 @@ class DeltaRs:
     def append_once(self, table: str, rows: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]) -> int:
         """Append rows of several transactions in one commit, and return the number of rows appended.
 
-        ``rows`` is called while the table's commit lock is held. Rows of a transaction that the table already has are
+        ``rows`` is called while the table's commit lock is held, and again if another process commits meanwhile, as it
+        can in a bucket. Rows of a transaction that the table already has are
         left out, and so is a transaction without rows; columns that a row does not name are null. Without the table
         nothing is appended.
         """
         with self.namespace.commit_lock(table):
-            opened = self.opened(table)
-            if opened is None:
-                return 0
-            parts = {Transaction(name, 1): part for name, part in rows().items() if part}
-            new = {one: part for one, part in parts.items() if not _has(opened, one)}
-            everything = [row for part in new.values() for row in part]
-            if new:
-                _write(opened, pa.Table.from_pylist(everything, _schema_of(opened)), "append", new)
+            return in_spite_of_others(lambda: self._append_once(table, rows))
+
+    def _append_once(self, table: str, rows: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]) -> int:
+        opened = self.opened(table)
+        if opened is None:
+            return 0
+        parts = {Transaction(name, 1): part for name, part in rows().items() if part}
+        new = {one: part for one, part in parts.items() if not _has(opened, one)}
+        everything = [row for part in new.values() for row in part]
+        if new:
+            # Not beside another commit, which may be newer than what was read for the rows.
+            _write(opened, pa.Table.from_pylist(everything, _schema_of(opened)), "append", new, retries=0)
         return len(everything)
 
     def delete(self, table: str, condition: str) -> None:
         """Delete the rows for which a SQL condition holds, in one commit."""
-        with self.namespace.commit_lock(table):
+
+        def deleted() -> None:
             opened = self.opened(table)
             if opened is not None:
                 opened.delete(condition, post_commithook_properties=_hooks())
 
+        with self.namespace.commit_lock(table):
+            in_spite_of_others(deleted)
+
     def replace(self, table: str, rows: pa.Table) -> None:
         """Replace all rows in one commit."""
         with self.namespace.commit_lock(table):
-            _write(self.open(table), rows, "overwrite")
+            in_spite_of_others(lambda: _write(self.open(table), rows, "overwrite"))
 
     def has_folder(self, table: str) -> bool:
-        """Whether a table of this name lies in a folder of this machine; another one is in Spark's catalog."""
+        """Whether a table of this name lies in a folder; another one is in Spark's catalog."""
         return self.namespace.folder(table) is not None
 
     def opened(self, table: str, version: int | None = None) -> DeltaTable | None:
@@ -213,14 +232,16 @@ class DeltaRs:
 
     def open(self, table: str, version: int | None = None) -> DeltaTable:
         """The same. Raises deltalake's error where there is no table, or no such version."""
-        opened: DeltaTable = _deltalake().DeltaTable(str(self.folder(table)), version=version)
+        opened: DeltaTable = _deltalake().DeltaTable(
+            str(self.folder(table)), version=version, storage_options=self.namespace.options
+        )
         return opened
 
-    def folder(self, table: str) -> Path:
+    def folder(self, table: str) -> Folder:
         """The folder of a table. Raises SetupError for a table that has none (see ``has_folder``)."""
         folder = self.namespace.folder(table)
         if folder is None:
-            msg = f"the tables of {self.namespace.schema} are not on this machine"
+            msg = f"the tables of {self.namespace.schema} are not in a folder"
             raise SetupError(msg)
         return folder
 
@@ -291,6 +312,14 @@ def _reader(sql: str, **tables: Any) -> Any:
         raise SetupError(msg) from error
 
 
+def in_spite_of_others(commit: Callable[[], Result]) -> Result:
+    """The result of a commit, which begins again where another writer's commit was in its way."""
+    for _ in range(_CONFLICTS):
+        with contextlib.suppress(_deltalake().exceptions.CommitFailedError):
+            return commit()
+    return commit()
+
+
 def is_refused(error: Exception) -> bool:
     """Whether delta-rs refuses a table because it does not know a feature of its protocol."""
     return isinstance(error, _deltalake().exceptions.DeltaError) and "Unsupported" in str(error)
@@ -307,13 +336,15 @@ def _has(opened: DeltaTable, transaction: Transaction) -> bool:
     return last is not None and last >= transaction.version
 
 
-def _write(opened: DeltaTable, rows: Any, mode: Any, transactions: Iterable[Transaction] = ()) -> None:
-    """Write a table of rows, or a reader of batches."""
+def _write(
+    opened: DeltaTable, rows: Any, mode: Any, transactions: Iterable[Transaction] = (), retries: int | None = None
+) -> None:
+    """Write a table of rows, or a reader of batches. ``retries``: how often it may commit after other writers."""
     deltalake = _deltalake()
     if isinstance(rows, pa.Table):
         rows = aligned(rows)
     marks = [deltalake.Transaction(one.app_id, one.version) for one in transactions]
-    properties = deltalake.CommitProperties(app_transactions=marks)
+    properties = deltalake.CommitProperties(app_transactions=marks, max_commit_retries=retries)
     deltalake.write_deltalake(
         opened,
         rows,
@@ -355,15 +386,20 @@ def _fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return rows.select(schema.names).cast(schema)
 
 
-def _head(folder: Path, version: int) -> Head | None:
+def _head(folder: Folder, version: int) -> Head | None:
     try:
-        found = commit_file(folder, version).stat()
+        return Head(version, folder.stamp(commit_file(version)))
     except FileNotFoundError:
         return None
-    return Head(version, (found.st_ino, found.st_mtime_ns))
 
 
-def _tells_all(folder: Path, version: int) -> bool:
+def _files_of(opened: DeltaTable) -> list[str]:
+    """The data files of an opened table, in its folder."""
+    paths: list[str] = pa.table(opened.get_add_actions(flatten=True))["path"].to_pylist()
+    return list(map(unquote, paths))
+
+
+def _tells_all(folder: Folder, version: int) -> bool:
     actions = actions_of(folder, version)
     if misread(folder, actions):
         return False

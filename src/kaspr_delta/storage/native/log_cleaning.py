@@ -10,25 +10,25 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 from pyarrow import ArrowException
 from pyarrow.parquet import ParquetFile
 
+from kaspr_delta.storage.folders import Folder
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL
-from kaspr_delta.storage.native.log_files import commit_file, last_checkpoint, newest_version
+from kaspr_delta.storage.native.log_files import LOG, commit_file, last_checkpoint, newest_version
 
 # The files of one version: its commit, checksum and checkpoint, and Hadoop's checksums of these, which are hidden.
 _OF_VERSION = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint\..*)")
 
 
-def has_long_log(location: Path) -> bool:
+def has_long_log(location: Folder) -> bool:
     """Whether the log of a table has more commits than two intervals of checkpoints: a few names of files are read."""
     newest, many = newest_version(location), 2 * CHECKPOINT_INTERVAL
-    return newest is not None and newest >= many and commit_file(location, newest - many).exists()
+    return newest is not None and newest >= many and location.has_file(commit_file(newest - many))
 
 
-def clean_log(location: Path, kept: float) -> None:
+def clean_log(location: Folder, kept: float) -> None:
     """Remove the commits before a checkpoint that are older than ``kept`` seconds, with their checkpoints.
 
     The caller holds the lock of the table's commits: a table that is made anew begins with the same names.
@@ -38,31 +38,31 @@ def clean_log(location: Path, kept: float) -> None:
     old = [name for name, version in files.items() if version < first]
     # Checkpoints first, then the oldest commit: what is left can be read from its first version on, or from ``first``.
     for name in sorted(old, key=lambda name: ("checkpoint" not in name, files[name], name)):
-        (location / "_delta_log" / name).unlink(missing_ok=True)
+        location.remove(f"{LOG}/{name}")
 
 
-def _first_to_keep(location: Path, files: Mapping[str, int], moment: float) -> int:
+def _first_to_keep(location: Folder, files: Mapping[str, int], moment: float) -> int:
     """The newest version with a checkpoint that can be read, before which all commits were made before a moment."""
-    commits = sorted(version for name, version in files.items() if name == commit_file(location, version).name)
-    young = (version for version in commits if commit_file(location, version).stat().st_mtime >= moment)
+    commits = sorted(version for name, version in files.items() if f"{LOG}/{name}" == commit_file(version))
+    young = (version for version in commits if location.stamp(commit_file(version)).time >= moment)
     # A reader begins at the checkpoint that the log names as its last one.
     most = min(last_checkpoint(location) or 0, next(young, commits[-1]))
     return next((version for version in reversed(commits) if version <= most and _begins(location, version)), 0)
 
 
-def _files_of(location: Path) -> dict[str, int]:
+def _files_of(location: Folder) -> dict[str, int]:
     """The files of versions in a log, each with its version."""
-    names = (file.name for file in (location / "_delta_log").iterdir())
-    return {match[0]: int(match[1]) for match in map(_OF_VERSION.fullmatch, names) if match is not None}
+    names = map(_OF_VERSION.fullmatch, location.names(LOG))
+    return {match[0]: int(match[1]) for match in names if match is not None}
 
 
-def _begins(location: Path, version: int) -> bool:
+def _begins(location: Folder, version: int) -> bool:
     """Whether a log can begin with a version: it has a checkpoint in one file, which can be read."""
-    checkpoint = location / "_delta_log" / f"{version:020}.checkpoint.parquet"
-    if not checkpoint.exists():
+    checkpoint = f"{LOG}/{version:020}.checkpoint.parquet"
+    if not location.has_file(checkpoint):
         return False
     try:
-        with ParquetFile(checkpoint) as opened:
+        with location.open(checkpoint) as file, ParquetFile(file) as opened:
             return bool(opened.metadata.num_rows)
     except (OSError, ArrowException):
         return False

@@ -1,4 +1,4 @@
-"""The log files of a table in a folder of this machine: commits, their rows and their files. No row is read."""
+"""The log files of a table in a folder: commits, their rows and their files. No row is read."""
 
 from __future__ import annotations
 
@@ -6,58 +6,58 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 from kaspr_delta.storage.commit_info import CommitInfo, counts_of
+from kaspr_delta.storage.folders import Folder
 from kaspr_delta.storage.gone import table_gone
 from kaspr_delta.storage.tables import Commit
 
+LOG = "_delta_log"
+_COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
 
 
-def commit_file(location: Path, version: int) -> Path:
-    """The file of a commit."""
-    return location / "_delta_log" / f"{version:020}.json"
+def commit_file(version: int) -> str:
+    """The file of a commit, in the folder of its table."""
+    return f"{LOG}/{version:020}.json"
 
 
-def versions_in(location: Path) -> list[int]:
+def versions_in(location: Folder) -> list[int]:
     """The versions whose commits are in the log, in no order; none where there is no table."""
-    return [int(file.stem) for file in (location / "_delta_log").glob("?" * 20 + ".json")]
+    return [int(match[1]) for match in map(_COMMIT.fullmatch, location.names(LOG)) if match is not None]
 
 
-def newest_version(location: Path) -> int | None:
+def newest_version(location: Folder) -> int | None:
     """The newest version of a table; None where there is no table.
 
     No version is left out after the checkpoint that the log names as its last one: from there the next files are asked
-    for, one after another. Only without such a name is the folder listed.
+    for, one after another. The folder is listed without such a name, and in a bucket, where each question is a request.
     """
-    newest = last_checkpoint(location)
-    if newest is None or not commit_file(location, newest).exists():
+    newest = last_checkpoint(location) if location.is_here else None
+    if newest is None or not location.has_file(commit_file(newest)):
         return max(versions_in(location), default=None)
-    while commit_file(location, newest + 1).exists():
+    while location.has_file(commit_file(newest + 1)):
         newest += 1
     return newest
 
 
-def newest_in(location: Path) -> Commit:
+def newest_in(location: Folder) -> Commit:
     """The newest version of a table and its time. Raises SetupError for a table that is gone."""
     newest = newest_version(location)
     if newest is None:
-        raise table_gone(location)
-    written = commit_file(location, newest).stat().st_mtime
-    return Commit(newest, datetime.fromtimestamp(written, tz=timezone.utc))
+        raise table_gone(str(location))
+    return Commit(newest, datetime.fromtimestamp(location.stamp(commit_file(newest)).time, tz=timezone.utc))
 
 
-def commit_of(location: Path, version: int) -> CommitInfo | None:
+def commit_of(location: Folder, version: int) -> CommitInfo | None:
     """The commit of a version; None where it is gone from the log."""
     try:
         actions = actions_of(location, version)
-        written = commit_file(location, version).stat().st_mtime
+        about = _about(actions)
+        at = about["timestamp"] / 1_000 if "timestamp" in about else location.stamp(commit_file(version)).time
     except FileNotFoundError:
         return None
-    about = _about(actions)
-    at = about["timestamp"] / 1_000 if "timestamp" in about else written
     return CommitInfo(
         version,
         datetime.fromtimestamp(at, timezone.utc),
@@ -71,16 +71,16 @@ def commit_of(location: Path, version: int) -> CommitInfo | None:
     )
 
 
-def oldest_version(location: Path) -> int:
+def oldest_version(location: Folder) -> int:
     """The oldest version that can be read: that of the first commit, or else of the oldest checkpoint."""
-    if commit_file(location, 0).exists():
+    if location.has_file(commit_file(0)):
         return 0
-    commits = versions_in(location)
-    found = (_CHECKPOINT.match(file.name) for file in (location / "_delta_log").glob("*.checkpoint*"))
-    return min((int(name.group(1)) for name in found if name is not None), default=min(commits, default=0))
+    found = map(_CHECKPOINT.match, location.names(LOG))
+    checkpoints = (int(match[1]) for match in found if match is not None)
+    return min(checkpoints, default=min(versions_in(location), default=0))
 
 
-def rows_changed_after(location: Path, version: int) -> int | None:
+def rows_changed_after(location: Folder, version: int) -> int | None:
     """The rows that the commits after a version wrote, changed or deleted; None where there is no table."""
     newest = newest_version(location)
     if newest is None:
@@ -89,18 +89,18 @@ def rows_changed_after(location: Path, version: int) -> int | None:
     return sum(commit.rows for commit in found if commit is not None)
 
 
-def last_checkpoint(location: Path) -> int | None:
+def last_checkpoint(location: Folder) -> int | None:
     """The version of the checkpoint that the log names as its last one; None if it names none."""
     try:
-        return int(json.loads((location / "_delta_log" / "_last_checkpoint").read_bytes())["version"])
+        return int(json.loads(location.read(f"{LOG}/_last_checkpoint"))["version"])
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
 
-def actions_of(location: Path, version: int) -> list[dict[str, Any]]:
+def actions_of(location: Folder, version: int) -> list[dict[str, Any]]:
     """The actions of a commit. Raises FileNotFoundError."""
     # Lines of bytes: texts in the table may have characters that end a line of text.
-    return [json.loads(line) for line in commit_file(location, version).read_bytes().splitlines()]
+    return [json.loads(line) for line in location.read(commit_file(version)).splitlines()]
 
 
 def rows_of_commit(actions: Sequence[Mapping[str, Any]]) -> int:

@@ -1,11 +1,10 @@
-"""Rows of a table in a folder of this machine by the texts in their columns, without Spark."""
+"""Rows of a table in a folder by the texts in their columns, without Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from functools import reduce
 from operator import or_
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,10 +19,11 @@ from kaspr_delta.storage.native.supports import has_plain_files
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+    from kaspr_delta.storage.folders import Folder
     from kaspr_delta.storage.tables import Texts
 
 
-def look_up(location: Path, opened: DeltaTable, texts: Texts, limits: Limits) -> pa.Table | None:
+def look_up(location: Folder, opened: DeltaTable, texts: Texts, limits: Limits) -> pa.Table | None:
     """The rows that have one of the texts in one of the columns; None if there are too many texts or rows."""
     wanted = sum(map(len, texts.values()))
     if wanted > limits.looked_up.rows:
@@ -46,14 +46,14 @@ def _is_one(column: str, some: Collection[str]) -> str:
     return f"({column} >= {least} AND {column} <= {greatest} AND {column} IN ({', '.join(map(literal, some))}))"
 
 
-def _scanned(location: Path, opened: DeltaTable, texts: Texts) -> Iterable[pa.RecordBatch]:
+def _scanned(location: Folder, opened: DeltaTable, texts: Texts) -> Iterable[pa.RecordBatch]:
     """The rows found by a scan of all files by Arrow, in a third of the time of DataFusion."""
     # Imported late: the web side does without, and starts quicker.
     from pyarrow.dataset import ParquetReadOptions
     from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
     rows = opened.to_pyarrow_dataset(
-        filesystem=SubTreeFileSystem(str(location), LocalFileSystem()),
+        filesystem=SubTreeFileSystem(str(location), LocalFileSystem()) if location.is_here else None,
         parquet_read_options=ParquetReadOptions(coerce_int96_timestamp_unit="us"),
     )
     wanted = (pc.field(column).isin(pa.array(some, pa.string())) for column, some in texts.items() if some)

@@ -1,4 +1,4 @@
-"""MERGE of rows on the driver into a table in a folder of this machine: it takes a third of Spark's time or less."""
+"""MERGE of rows on the driver into a table in a folder: it takes a third of Spark's time or less."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kaspr_delta.storage.native.supports import is_plain, may_be_misread
 from kaspr_delta.storage.tables import Merged, Upsert
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from deltalake import DeltaTable
     from deltalake.table import TableMerger
 
+    from kaspr_delta.storage.folders import Folder
 
-def merge(location: Path, opened: DeltaTable, rows: pa.Table, how: Upsert) -> Merged | None:
+
+def merge(location: Folder, opened: DeltaTable, rows: pa.Table, how: Upsert) -> Merged | None:
     """Merge rows into an opened table. The caller holds the lock of the table's commits.
 
     None where Spark has to do it: where rows are found by other columns than plain ones, where files have times that

@@ -1,4 +1,4 @@
-"""The system's own tables, retries and the reads of pages by delta-rs, for tables in a folder of this machine."""
+"""The system's own tables, retries and the reads of pages by delta-rs, for tables in a folder."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from typing import Any, ClassVar
 from kaspr_delta.serde.typed_values import from_columns
 from kaspr_delta.spec.ddl import Type, quoted
 from kaspr_delta.storage.layout import CHANGE_FEED, SYSTEM
+from kaspr_delta.storage.namespace import lock_in_time
 from kaspr_delta.storage.native.delta_rs import DeltaRs, selected
-from kaspr_delta.storage.native.log_files import commit_of
+from kaspr_delta.storage.native.log_files import LOG, commit_of
 from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.native.sql_text import literal, value_literal
 from kaspr_delta.storage.page_reads import Columns, History, PageReads, TextFilter, UnreadableError
 from kaspr_delta.storage.system_tables import RetryTables, RowsByName, arrow_rows
 from kaspr_delta.storage.tables import Value
+
+# Seconds to wait for another process: that long a lease lasts that a killed one left, and a bit.
+_PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,8 @@ class NativePageReads(PageReads):
         return {table: readable(f"'{table}'", partial(self.delta.count, table)) for table in here}
 
     def tables(self) -> Sequence[str]:
-        namespace = self.delta.namespace
-        return sorted(log.parent.name for log in (namespace.root / namespace.name).glob("*/_delta_log"))
+        folder = self.delta.namespace.home
+        return sorted(name for name in folder.names() if (folder / name).has_folder(LOG))
 
     def history(self, table: str) -> History:
         if not self.delta.has_folder(table):
@@ -111,7 +115,12 @@ class NativeSystemTables(RetryTables):
         return None if head is None else head.version
 
     def alone(self, table: str) -> contextlib.AbstractContextManager[object]:
-        return self.delta.namespace.table_group_lock(table)
+        namespace = self.delta.namespace
+        if namespace.locks_bind_other_processes:
+            return namespace.table_group_lock(table)
+        held = contextlib.ExitStack()
+        lock_in_time(held, namespace, f"a change of {table}", _PATIENCE)
+        return held
 
     def having(self, table: str, columns: Sequence[str], condition: str) -> list[dict[str, Any]]:
         return self.delta.rows(table, f"SELECT {', '.join(map(quoted, columns))} FROM t WHERE {condition}")

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
@@ -26,6 +25,7 @@ from kaspr_delta.storage.layout import MAPPED
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Field
 
+    from kaspr_delta.storage.folders import Folder
     from kaspr_delta.storage.layout import Layout
 
 Operation = Literal["scan", "look up", "append", "merge"]
@@ -132,16 +132,16 @@ def _is_computed(field: Field) -> bool:
     return any(name.startswith("delta.") for name in field.metadata)
 
 
-def misread(location: Path, actions: Iterable[Mapping[str, Any]]) -> bool:
+def misread(location: Folder, actions: Iterable[Mapping[str, Any]]) -> bool:
     """Whether the feed of a commit has such times, by the statistics of the files that it added."""
     added = (action["add"] for action in actions if "add" in action)
-    return any(_has_far(file.get("stats") or "") and _has_int96(location / unquote(file["path"])) for file in added)
+    return any(_has_far(file.get("stats") or "") and _has_int96(location, unquote(file["path"])) for file in added)
 
 
-def may_be_misread(location: Path, files: pa.Table, columns: Collection[str]) -> bool:
+def may_be_misread(location: Folder, files: pa.Table, columns: Collection[str]) -> bool:
     """Whether columns of files (``get_add_actions``) may have such times."""
     suspects = [file for file in files.to_pylist() if any(_may_be_far(file, column) for column in columns)]
-    return any(_has_int96(location / unquote(file["path"])) for file in suspects)
+    return any(_has_int96(location, unquote(file["path"])) for file in suspects)
 
 
 def _may_be_far(file: Mapping[str, Any], column: str) -> bool:
@@ -153,9 +153,9 @@ def _has_far(stats: str) -> bool:
     return any(int(year) not in _YEARS for year in _YEAR.findall(stats))
 
 
-def _has_int96(file: Path) -> bool:
+def _has_int96(location: Folder, name: str) -> bool:
     from pyarrow.parquet import ParquetFile
 
-    with ParquetFile(file) as opened:
+    with location.open(name) as file, ParquetFile(file) as opened:
         columns = opened.metadata.schema
         return any(columns.column(number).physical_type == "INT96" for number in range(len(columns)))

@@ -1,18 +1,18 @@
-"""Delta tables in a folder of this machine: delta-rs does what it supports, Spark the rest."""
+"""Delta tables in a folder: delta-rs does what it supports, Spark the rest."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.lazy_session import because, is_running, session_of
-from kaspr_delta.storage.namespace import LocalNamespace
+from kaspr_delta.storage.namespace import FolderNamespace
 from kaspr_delta.storage.native.attempts import Attempts, NativeScan
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, columns_in
 from kaspr_delta.storage.native.log_cleaning import clean_log, has_long_log
@@ -46,7 +46,7 @@ class NativeTables(Tables):
     Only tables of this namespace are created, dropped, written, asked for notes and queried.
     """
 
-    namespace: LocalNamespace
+    namespace: FolderNamespace
 
     @property
     def _attempts(self) -> Attempts:
@@ -57,6 +57,16 @@ class NativeTables(Tables):
         return DeltaRs(self.namespace)
 
     # -- create --------------------------------------------------------------------------------------------------------
+
+    def create_schema(self, spark: SparkSession) -> None:
+        """The same. Raises SetupError for a session that could lose commits in a bucket."""
+        name, value = self.namespace.log_store or ("", "")
+        if name and spark.conf.get(name, "") != value:
+            raise SetupError(
+                f"this Spark session is not made for {self.namespace.home}: two processes could replace each other's"
+                f" commits. Set {name}={value}, with its jar in kaspr_delta/storage/spark/log_store, or give no session"
+            )
+        super().create_schema(spark)
 
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
         self._alone(spark, table, lambda: self._create(spark, table, layout))
@@ -72,7 +82,7 @@ class NativeTables(Tables):
             statement = creation(self.namespace, table, layout, layout.properties)
             self._retried(lambda: session.sql(statement))
         elif is_running(spark) and (is_new or table not in self._listed):
-            spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {literal(str(folder))}")
+            spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {literal(folder.for_spark)}")
         if is_new:
             self._created.add(table)
 
@@ -88,8 +98,7 @@ class NativeTables(Tables):
         folder = self._delta.folder(table)
         with self.namespace.commit_lock(table):
             spark.sql(f"DROP TABLE IF EXISTS {self.namespace.identifier(table)}")
-            if folder.exists():
-                shutil.rmtree(folder)
+            folder.remove_all()
 
     # -- pin and describe ----------------------------------------------------------------------------------------------
 
@@ -103,7 +112,10 @@ class NativeTables(Tables):
 
     def columns(self, spark: SparkSession, table: str) -> tuple[Column, ...]:
         found = self._attempts.attempt("scan", table, columns_in)
-        return super().columns(spark, str(self.namespace.folder(table) or table)) if found is None else found
+        if found is not None:
+            return found
+        folder = self.namespace.folder(table)
+        return super().columns(spark, table if folder is None else folder.for_spark)
 
     def table_id(self, spark: SparkSession, table: str) -> str | None:
         return self._delta.table_id(table) if self._delta.has_folder(table) else super().table_id(spark, table)

@@ -14,7 +14,7 @@ from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.decision import SourceTable
 from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.recovery import Recovery
-from kaspr_delta.engine.batch.stream_run import ResourceRun
+from kaspr_delta.engine.batch.stream_run import ResourceRun, have_nothing_to_do
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.tables import Commit
 
@@ -41,9 +41,9 @@ class Catalog:
     asked: list[str] = field(default_factory=list)
     namespace = SimpleNamespace(streams_go_on=False)
 
-    def query(self, _: Any, table: str, *__: Any) -> list[dict[str, Any]]:
-        self.asked.append(table)
-        return [
+    def query_each(self, _: Any, selects: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
+        self.asked.append("logs")
+        rows = [
             {
                 "checkpoint": "c1",
                 "batch": number,
@@ -52,6 +52,7 @@ class Catalog:
             }
             for number, start in self.batches.items()
         ]
+        return dict.fromkeys(selects, rows)
 
     def newest(self, _: Any, table: str) -> Commit:
         self.asked.append(f"version of {table}")
@@ -68,25 +69,37 @@ class Join:
 
     definition: dict[str, str] = field(default_factory=lambda: {"type": "inner"})
     timed: bool = False
-    ref = ResourceRef("join", "priced")
-    log_table = "log"
+    name: str = "priced"
     table_group = "join/priced"
+
+    @property
+    def ref(self) -> ResourceRef:
+        return ResourceRef("join", self.name)
+
+    @property
+    def log_table(self) -> str:
+        return f"log of {self.name}"
 
     def sources(self, _: Any) -> dict[str, SourceTable]:
         return {"left": SourceTable("orders"), "right": SourceTable("products")}
 
 
-def idle(catalog: Catalog, join: Join | None = None, state: int | None = None) -> bool:
+def idle(catalog: Catalog, *joins: Join, state: int | None = None) -> bool:
     tables: Any = catalog
-    resource: Any = join or Join()
-    runner = BatchRunner(tables, resource)
-    progress = {"join/priced": {"c1": 7}, **({"join/priced state": {"c1": state}} if state else {})}
-    return ResourceRun(runner, Recovery(runner)).has_nothing_to_do(NO_SPARK, progress)
+    runs, progress = [], {}
+    for join in joins or (Join(),):
+        resource: Any = join
+        runner = BatchRunner(tables, resource)
+        runs.append(ResourceRun(runner, Recovery(runner)))
+        progress[f"join/{join.name}"] = {"c1": 7}
+    state_of = {"join/priced state": {"c1": state}} if state else {}
+    return have_nothing_to_do(NO_SPARK, runs, progress | state_of)
 
 
-def test_a_log_and_a_version_of_each_source_are_all_that_is_read() -> None:
-    assert idle(catalog := Catalog())
-    assert catalog.asked == ["log", "version of orders", "version of products"]
+def test_the_logs_by_one_statement_and_a_version_of_each_source_are_all_that_is_read() -> None:
+    assert idle(catalog := Catalog(), Join(), Join(name="same"))
+    assert catalog.asked[0] == "logs"
+    assert sorted(catalog.asked[1:]) == ["version of orders", "version of products"]
 
 
 @pytest.mark.parametrize("change", [Commit(4, NOON + SECOND), Commit(2, NOON - SECOND)])
@@ -125,7 +138,7 @@ def test_without_the_times_of_commits_the_ids_of_tables_are_compared() -> None:
     ids=["first run", "unfolded batch", "older format", "other sources", "other definition", "clock", "deferred state"],
 )
 def test_other_work_is_found_without_a_look_at_the_sources(catalog: Catalog, join: Join, state: int) -> None:
-    assert not idle(catalog, join, state)
+    assert not idle(catalog, Join(name="same"), join, state=state)
     assert not [asked for asked in catalog.asked if asked.startswith("version")]
 
 

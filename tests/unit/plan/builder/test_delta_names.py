@@ -38,9 +38,13 @@ def test_names_of_the_system_are_refused(name: str) -> None:
         (
             "KasprJoin",
             f"leftTable: a\nrightTable: b\nextractor: {CODE}",
-            "x v_x channel__x_channel subscriptions__x differences__x",
+            "x v_x channel__x_channel subscriptions__x differences__x shown__x current__x",
         ),
-        ("KasprJoin", "leftTable: a\nrightTable: b\non: key", "x v_x channel__x_channel differences__x"),
+        (
+            "KasprJoin",
+            "leftTable: a\nrightTable: b\non: key",
+            "x v_x channel__x_channel differences__x shown__x current__x",
+        ),
         ("KasprJoin", "leftStream: {topic: a}\nrightTable: b\non: key", "channel__x_channel waiting__x"),
         (
             "KasprJoin",
@@ -57,7 +61,7 @@ def test_names_of_the_system_are_refused(name: str) -> None:
         (
             "KasprTable",
             "from: {table: a}\ncount: {}",
-            "x v_x aggregation__x contributions__x group_times__x differences__x",
+            "x v_x aggregation__x contributions__x group_times__x differences__x shown__x current__x",
         ),
         (
             "KasprTable",

@@ -15,6 +15,7 @@ from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, selected
 from kaspr_delta.storage.native.log_files import commit_file
 from kaspr_delta.storage.native.supports import Operation
 from kaspr_delta.storage.statistics import NativeFailure, Statistics
+from tests.folders import folder_of
 
 OPERATIONS: tuple[Operation, ...] = ("scan", "look up", "append", "merge")
 
@@ -62,7 +63,7 @@ def test_features_or_versions_of_the_protocol_decide_the_supported_operations(
     attempts.delta.ensure("t", Layout("key STRING"))
     versions = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": reader, "writerFeatures": writer}
     protocol = versions if isinstance(reader, list) else {"minReaderVersion": reader, "minWriterVersion": writer}
-    commit = commit_file(attempts.delta.folder("t"), 0)
+    commit = folder_of(attempts.delta.namespace, "t") / commit_file(0)
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
     changed = [{"protocol": protocol} if "protocol" in action else action for action in actions]
     commit.write_text("".join(f"{json.dumps(action)}\n" for action in changed))

@@ -10,11 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from kaspr_delta.storage.folders import LocalFolder
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, SYSTEM, TOPICS
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
 from kaspr_delta.storage.native.log_cleaning import clean_log, has_long_log
-from kaspr_delta.storage.native.log_files import commit_of, newest_version, oldest_version
+from kaspr_delta.storage.native.log_files import commit_file, commit_of, newest_version, oldest_version
 from kaspr_delta.storage.tables import Transaction
+from tests.folders import folder_of
 
 TABLE = "log__a"
 COMMITS = 2 * CHECKPOINT_INTERVAL + 20
@@ -47,11 +49,11 @@ def append(delta: DeltaRs, number: int) -> bool:
 
 def age(delta: DeltaRs, version: int, seconds: float) -> None:
     at = time.time() - seconds
-    os.utime(delta.folder(TABLE) / "_delta_log" / f"{version:020}.json", (at, at))
+    os.utime(folder_of(delta.namespace, TABLE) / commit_file(version), (at, at))
 
 
-def copied(old: DeltaRs, delta: DeltaRs) -> Path:
-    return Path(shutil.copytree(old.folder(TABLE), delta.folder(TABLE)))
+def copied(old: DeltaRs, delta: DeltaRs) -> LocalFolder:
+    return LocalFolder(shutil.copytree(folder_of(old.namespace, TABLE), folder_of(delta.namespace, TABLE)))
 
 
 def names(delta: DeltaRs, version: int | None = None) -> set[int]:
@@ -73,7 +75,7 @@ def test_commits_before_the_last_checkpoint_are_removed_once_they_are_old(old: D
     folder = copied(old, delta)
     assert has_long_log(folder)
     clean_log(folder, KEPT)
-    kept = sorted(file.name for file in (folder / "_delta_log").iterdir() if file.name[:1] == "0")
+    kept = sorted(file.name for file in (folder.path / "_delta_log").iterdir() if file.name[:1] == "0")
     assert kept == sorted(
         [f"{LAST_CHECKPOINT:020}.checkpoint.parquet", *(f"{v:020}.json" for v in range(LAST_CHECKPOINT, COMMITS + 1))]
     )
@@ -128,14 +130,14 @@ def test_a_log_begins_with_a_checkpoint_that_is_whole_and_that_readers_find(
     old: DeltaRs, delta: DeltaRs, harm: str
 ) -> None:
     folder = copied(old, delta)
-    noted, newest = folder / "_delta_log" / "_last_checkpoint", f"{LAST_CHECKPOINT:020}.checkpoint.parquet"
+    noted, newest = folder.path / "_delta_log" / "_last_checkpoint", f"{LAST_CHECKPOINT:020}.checkpoint.parquet"
     match harm:
         case "no last checkpoint":
             noted.unlink()
         case "an earlier last checkpoint":
             noted.write_text(f'{{"version": {CHECKPOINT_INTERVAL - 1}, "size": 1}}')
         case _:
-            (folder / "_delta_log" / newest).write_bytes(b"PAR1")
+            (folder.path / "_delta_log" / newest).write_bytes(b"PAR1")
     clean_log(folder, KEPT)
     first = 0 if harm == "no last checkpoint" else CHECKPOINT_INTERVAL - 1
     assert oldest_version(folder) == first

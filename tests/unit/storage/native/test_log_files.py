@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kaspr_delta.storage.folders import LocalFolder
 from kaspr_delta.storage.native.log_files import (
     actions_of,
     commit_file,
@@ -49,7 +50,7 @@ def log(location: Path, *commits: list[str]) -> Path:
     """Write the log of a table."""
     (location / "_delta_log").mkdir()
     for version, lines in enumerate(commits):
-        commit_file(location, version).write_text("\n".join(lines), encoding="utf-8")
+        (location / commit_file(version)).write_text("\n".join(lines), encoding="utf-8")
     return location
 
 
@@ -63,23 +64,23 @@ def test_the_newest_version_is_that_of_a_listing_whatever_checkpoints_and_cleani
 ) -> None:
     """Of an old commit or two, a cleaning that was killed may have left the files."""
     dice, newest, cleaned, checkpoint = random.Random(seed), -1, 0, None  # noqa: S311
-    assert newest_version(tmp_path) is None
+    assert newest_version(LocalFolder(tmp_path)) is None
     log(tmp_path)
     for _ in range(60):
         match dice.choice(("commit", "commit", "commit", "checkpoint", "clean")):
             case "commit":
                 newest += 1
-                commit_file(tmp_path, newest).write_text("")
+                (tmp_path / commit_file(newest)).write_text("")
             case "checkpoint" if newest >= 0:
                 checkpoint = newest
                 name_checkpoint(tmp_path, json.dumps({"version": checkpoint, "size": 3}))
             case "clean" if checkpoint is not None:
                 left = dice.sample(range(cleaned, checkpoint), min(checkpoint - cleaned, dice.randrange(3)))
                 for version in set(range(cleaned, checkpoint)) - {*left}:
-                    commit_file(tmp_path, version).unlink(missing_ok=True)
+                    (tmp_path / commit_file(version)).unlink(missing_ok=True)
                 cleaned = checkpoint
         names = [int(file.stem) for file in (tmp_path / "_delta_log").glob("*.json")]
-        assert newest_version(tmp_path) == max(names, default=None)
+        assert newest_version(LocalFolder(tmp_path)) == max(names, default=None)
 
 
 def test_the_newest_version_is_found_without_a_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,36 +88,36 @@ def test_the_newest_version_is_found_without_a_listing(tmp_path: Path, monkeypat
     log(tmp_path, *([] for _ in range(30)))
     name_checkpoint(tmp_path, '{"version": 20}')
     monkeypatch.setattr("kaspr_delta.storage.native.log_files.versions_in", None)
-    assert newest_version(tmp_path) == 29
+    assert newest_version(LocalFolder(tmp_path)) == 29
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 7}', '{"version": null}'])
 def test_a_log_without_a_readable_last_checkpoint_is_listed(tmp_path: Path, text: str) -> None:
     log(tmp_path, *([] for _ in range(3)))
     name_checkpoint(tmp_path, text)
-    assert newest_version(tmp_path) == 2
+    assert newest_version(LocalFolder(tmp_path)) == 2
 
 
 def test_texts_in_a_commit_may_have_unicode_line_separators(tmp_path: Path) -> None:
     stats = json.dumps({"numRecords": 2, "minValues": {"key": "a\u2028\x85\x1cb"}}, ensure_ascii=False)
     log(tmp_path, [json.dumps({"add": {"stats": stats}}, ensure_ascii=False)])
-    assert rows_of_commit(actions_of(tmp_path, 0)) == 2
+    assert rows_of_commit(actions_of(LocalFolder(tmp_path), 0)) == 2
 
 
 def test_changed_rows_of_commits_after_a_version_are_added_up(tmp_path: Path) -> None:
-    assert rows_changed_after(tmp_path, 0) is None
+    assert rows_changed_after(LocalFolder(tmp_path), 0) is None
     log(tmp_path, *(commit("WRITE", rows, numOutputRows=rows) for rows in (1, 10, 100)))
-    assert [rows_changed_after(tmp_path, version) for version in (-1, 0, 1, 2, 3)] == [111, 110, 100, 0, 0]
+    assert [rows_changed_after(LocalFolder(tmp_path), version) for version in (-1, 0, 1, 2, 3)] == [111, 110, 100, 0, 0]
 
 
 def test_a_commit_has_its_rows_metrics_note_and_change_files(tmp_path: Path) -> None:
     metrics = {"numTargetRowsCopied": "87", "numOutputRows": "3"}
     about = {"operation": "WRITE", "operationMetrics": metrics, "userMetadata": "a batch", "timestamp": 1_000}
     log(tmp_path, [json.dumps({"commitInfo": about}), '{"cdc": {}}', '{"cdc": {}}'], commit("WRITE", 7))
-    noted, other = (commit_of(tmp_path, version) for version in range(2))
+    noted, other = (commit_of(LocalFolder(tmp_path), version) for version in range(2))
     assert noted is not None
     assert (noted.rows, noted.note, noted.change_files, noted.metrics) == (3, "a batch", 2, metrics)
     assert noted.at == datetime(1970, 1, 1, 0, 0, 1, tzinfo=timezone.utc)
     assert other is not None
     assert (other.rows, other.note, other.change_files) == (7, None, 0)
-    assert commit_of(tmp_path, 2) is None
+    assert commit_of(LocalFolder(tmp_path), 2) is None

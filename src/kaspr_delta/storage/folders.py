@@ -1,0 +1,300 @@
+"""Folders on this machine and in buckets, with the few verbs that files beside tables need, and logs of tables.
+
+A name may have slashes. A folder in a bucket exists as long as there is a file in it. Only this module knows how files
+are reached; ``storage.stores`` knows how Spark and delta-rs reach them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from kaspr_delta.errors import SetupError, StoreError
+from kaspr_delta.storage.stores import store_of
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+    from typing_extensions import Self
+
+
+class Stamp(NamedTuple):
+    """The time at which a file was written, in seconds, and an identity that another file of its name has not."""
+
+    time: float
+    identity: str
+
+
+class Folder(Protocol):
+    """A folder. Raises OSError, and StoreError where a store does not answer or refuses."""
+
+    is_here: ClassVar[bool]
+    """Whether the folder is on this machine or mounted, so that its names can be asked for one by one."""
+
+    writes_if_absent: ClassVar[bool]
+    """Whether ``write_if_absent`` is atomic between all machines."""
+
+    @property
+    def name(self) -> str:
+        """The last part of its place."""
+
+    @property
+    def for_spark(self) -> str:
+        """Its place as Spark names it; ``str`` gives it as people and delta-rs do."""
+
+    def __truediv__(self, name: str) -> Self:
+        """The folder of this name in it."""
+
+    def has_file(self, name: str) -> bool:
+        """Whether a file is there."""
+
+    def has_folder(self, name: str) -> bool:
+        """Whether a folder is there."""
+
+    def names(self, name: str = ".") -> list[str]:
+        """The names of files and folders in a folder of it, in no order; none where there is no such folder."""
+
+    def stamp(self, name: str) -> Stamp:
+        """The stamp of a file. Raises FileNotFoundError."""
+
+    def read(self, name: str) -> bytes:
+        """The content of a file. Raises FileNotFoundError."""
+
+    def open(self, name: str) -> IO[bytes]:
+        """A file, opened to read parts of it. Raises FileNotFoundError."""
+
+    def make(self) -> None:
+        """Make the folder, with those above it."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, or replace it: readers see the old content or the new one. The folder above is there."""
+
+    def write_if_absent(self, name: str, content: bytes) -> bool:
+        """Write a file unless it is there. Returns whether it was written."""
+
+    def writing(self, name: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+        """A new file, to be written in parts."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+
+    def remove_all(self) -> None:
+        """Remove the folder with everything in it, as far as that is possible."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFolder:
+    """Implements Folder on this machine, or on a volume that is mounted."""
+
+    path: Path
+
+    is_here: ClassVar[bool] = True
+    writes_if_absent: ClassVar[bool] = False  # not on a volume
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def for_spark(self) -> str:
+        return str(self.path)
+
+    def __truediv__(self, name: str) -> LocalFolder:
+        return LocalFolder(self.path / name)
+
+    def has_file(self, name: str) -> bool:
+        return (self.path / name).exists()
+
+    def has_folder(self, name: str) -> bool:
+        return (self.path / name).is_dir()
+
+    def names(self, name: str = ".") -> list[str]:
+        try:
+            return os.listdir(self.path / name)  # noqa: PTH208  names, not paths
+        except FileNotFoundError:
+            return []
+
+    def stamp(self, name: str) -> Stamp:
+        found = (self.path / name).stat()
+        return Stamp(found.st_mtime, f"{found.st_ino} {found.st_mtime_ns}")
+
+    def read(self, name: str) -> bytes:
+        return (self.path / name).read_bytes()
+
+    def open(self, name: str) -> IO[bytes]:
+        return (self.path / name).open("rb")
+
+    def make(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    def write(self, name: str, content: bytes) -> None:
+        new = self.path / f"{name}.{uuid.uuid4().hex}"
+        self.path.mkdir(exist_ok=True)
+        try:
+            new.write_bytes(content)
+            new.replace(self.path / name)
+        finally:
+            new.unlink(missing_ok=True)
+
+    def write_if_absent(self, name: str, content: bytes) -> bool:
+        self.path.mkdir(exist_ok=True)
+        try:
+            with (self.path / name).open("xb") as file:
+                file.write(content)
+        except FileExistsError:
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[IO[bytes]]:
+        self.make()
+        with (self.path / name).open("wb") as file:
+            yield file
+
+    def remove(self, name: str) -> None:
+        (self.path / name).unlink(missing_ok=True)
+
+    def remove_all(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFolder:
+    """Implements Folder in a bucket, by obstore, which finds credentials and endpoint in the environment."""
+
+    uri: str
+
+    is_here: ClassVar[bool] = False
+    writes_if_absent: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return self.uri
+
+    @property
+    def name(self) -> str:
+        return self.uri.rpartition("/")[2]
+
+    @property
+    def for_spark(self) -> str:
+        return store_of(self.uri).for_spark(self.uri)
+
+    def __truediv__(self, name: str) -> BucketFolder:
+        return BucketFolder(f"{self.uri}/{name}")
+
+    def has_file(self, name: str) -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            self.stamp(name)
+            return True
+        return False
+
+    def has_folder(self, name: str) -> bool:
+        with _library(self.uri) as obstore:
+            return any(obstore.list(self._store, f"{self._at(name)}/", chunk_size=1))
+
+    def names(self, name: str = ".") -> list[str]:
+        prefix = self._at(name)
+        with _library(self.uri) as obstore:
+            found = obstore.list_with_delimiter(self._store, prefix)
+        paths = {*found["common_prefixes"], *(one["path"] for one in found["objects"])} - {prefix}
+        return [path.rstrip("/").rpartition("/")[2] for path in paths]
+
+    def stamp(self, name: str) -> Stamp:
+        with _library(self.uri) as obstore:
+            found = obstore.head(self._store, self._at(name))
+        return Stamp(found["last_modified"].timestamp(), f"{found['last_modified']} {found['e_tag']}")
+
+    def read(self, name: str) -> bytes:
+        with _library(self.uri) as obstore:
+            return bytes(obstore.get(self._store, self._at(name)).bytes())
+
+    def open(self, name: str) -> IO[bytes]:
+        return io.BytesIO(self.read(name))
+
+    def make(self) -> None:
+        """A bucket has no empty folders."""
+
+    def write(self, name: str, content: bytes) -> None:
+        with _library(self.uri) as obstore:
+            obstore.put(self._store, self._at(name), content)
+
+    def write_if_absent(self, name: str, content: bytes) -> bool:
+        with _library(self.uri) as obstore:
+            try:
+                obstore.put(self._store, self._at(name), content, mode="create")
+            except obstore.exceptions.AlreadyExistsError:
+                return False
+        return True
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[IO[bytes]]:
+        # Arrow takes no file of obstore: it asks such a file whether it is closed, and misreads the answer.
+        with tempfile.TemporaryFile() as file, _library(self.uri) as obstore:
+            yield file
+            file.seek(0)
+            obstore.put(self._store, self._at(name), file)
+
+    def remove(self, name: str) -> None:
+        with _library(self.uri) as obstore:
+            obstore.delete(self._store, self._at(name))
+
+    def remove_all(self) -> None:
+        with contextlib.suppress(StoreError), _library(self.uri) as obstore:
+            for some in obstore.list(self._store, f"{self._at('.')}/"):
+                obstore.delete(self._store, [one["path"] for one in some])
+
+    def _at(self, name: str) -> str:
+        """The key of a name in the bucket."""
+        inside = urlsplit(self.uri).path.strip("/")
+        return inside if name == "." else f"{inside}/{name}".strip("/")
+
+    @property
+    def _store(self) -> ObjectStore:
+        url = urlsplit(self.uri)
+        return _opened(f"{url.scheme}://{url.netloc}")
+
+
+def create_once(folder: Folder, name: str, content: bytes) -> bool:
+    """Write a file unless it is there. Returns whether it was written.
+
+    Raises SetupError for a store where that overwrites the file: in it commits of two processes would replace each
+    other.
+    """
+    if not folder.write_if_absent(name, content):
+        return False
+    if folder.write_if_absent(name, content):
+        raise SetupError(f"{folder} is in a store without conditional PUT, where commits would be lost: choose another")
+    return True
+
+
+@lru_cache(maxsize=16)
+def _opened(bucket: str) -> ObjectStore:
+    from obstore.store import from_url
+
+    return from_url(bucket, **store_of(bucket).client())
+
+
+@contextlib.contextmanager
+def _library(uri: str) -> Iterator[Any]:
+    """The library that reaches a store, whose errors become a StoreError in one line."""
+    try:
+        import obstore
+        from obstore.exceptions import BaseError
+    except ImportError as error:
+        raise SetupError("obstore is not installed: pip install 'kaspr-delta[s3]'") from error
+    try:
+        yield obstore
+    except BaseError as error:
+        first, *_ = str(error).splitlines()
+        raise StoreError(f"{uri} cannot be reached or refuses: {first[:300]}") from error

@@ -1,0 +1,76 @@
+"""Commits in a bucket are atomic between processes, and between Spark and delta-rs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.opening import folder_tables
+
+COMMITS = int(os.environ.get("KASPR_DELTA_S3_COMMITS", "25"))
+
+
+def appending(warehouse: str, name: str, backend: str) -> subprocess.Popen[str]:
+    program = [sys.executable, str(Path(__file__).with_name("appender.py")), warehouse, name, str(COMMITS), backend]
+    return subprocess.Popen(program, stdout=subprocess.PIPE, text=True, start_new_session=True)  # noqa: S603
+
+
+def killed_again_and_again(warehouse: str, name: str, backend: str, kills: int) -> None:
+    """Start an appender, kill it some commits later, and so on; the last one comes to its end."""
+    for kill in range(kills + 1):
+        process = appending(warehouse, name, backend)
+        assert process.stdout is not None
+        for count, _ in enumerate(process.stdout):
+            if kill < kills and count >= COMMITS // (2 * kills):
+                time.sleep(0.01 * kill)  # at some moment of the next commit
+                os.killpg(process.pid, signal.SIGKILL)
+                break
+        process.stdout.close()
+        assert process.wait() in {0, -signal.SIGKILL}
+
+
+def rows_of(warehouse: str) -> tuple[list[str], int]:
+    """The keys of the rows, and the newest version."""
+    delta = folder_tables(Warehouse(warehouse).namespace("contended"))
+    assert delta is not None
+    head = delta.head("rows")
+    assert head is not None
+    return [row["key"] for row in delta.rows("rows", "SELECT key FROM t")], head.version
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(3_600)
+def test_two_processes_of_spark_and_one_of_delta_rs_that_are_killed_lose_nothing_and_write_nothing_twice(
+    warehouse: str,
+) -> None:
+    writers = [("spark-1", "spark", 1), ("spark-2", "spark", 0), ("native", "native", 5)]
+    threads = [threading.Thread(target=killed_again_and_again, args=(warehouse, *writer)) for writer in writers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    keys, version = rows_of(warehouse)
+    assert sorted(keys) == sorted(f"{name}-{number}" for name, _, _ in writers for number in range(COMMITS))
+    assert version == len(writers) * COMMITS
+
+
+def test_two_processes_without_java_that_are_killed_lose_nothing_and_write_nothing_twice(warehouse: str) -> None:
+    threads = [
+        threading.Thread(target=killed_again_and_again, args=(warehouse, f"native-{n}", "native", n)) for n in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    keys, version = rows_of(warehouse)
+    assert sorted(keys) == sorted(f"native-{n}-{number}" for n in range(2) for number in range(COMMITS))
+    assert version == 2 * COMMITS

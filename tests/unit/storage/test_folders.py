@@ -1,0 +1,83 @@
+"""The verbs of folders: one on this machine, and one in a bucket of obstore's memory."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kaspr_delta.errors import AlreadyRunningError, SetupError
+from kaspr_delta.storage.folders import BucketFolder, Folder, LocalFolder, create_once
+from kaspr_delta.storage.heartbeat import Lease
+
+
+@pytest.fixture(params=["local", "bucket"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    if request.param == "local":
+        return LocalFolder(tmp_path / "a")
+    memory = pytest.importorskip("obstore.store").MemoryStore()
+    monkeypatch.setattr("kaspr_delta.storage.folders._opened", lambda _: memory)
+    return BucketFolder("s3://bucket/wh/a")
+
+
+def test_files_are_written_listed_read_and_removed(folder: Folder) -> None:
+    assert (folder.name, folder.names(), folder.has_folder("."), folder.has_file("x")) == ("a", [], False, False)
+    folder.make()
+    inner = folder / "inner"
+    inner.make()
+    folder.write("x", b"1")
+    first = folder.stamp("x")
+    folder.write("x", b"22")
+    inner.write("y", b"3")
+    assert folder.stamp("x") != first
+    assert sorted(folder.names()) == ["inner", "x"]
+    assert (folder.read("x"), folder.read("inner/y"), inner.names()) == (b"22", b"3", ["y"])
+    assert (folder.has_file("inner/y"), folder.has_folder("inner"), folder.has_folder("inn")) == (True, True, False)
+    inner.remove("y")
+    inner.remove("y")
+    for read in (inner.read, inner.stamp, inner.open):
+        with pytest.raises(FileNotFoundError):
+            read("y")
+    folder.remove_all()
+    assert folder.names() == []
+
+
+def test_a_file_is_created_once(folder: Folder) -> None:
+    folder.make()
+    assert folder.write_if_absent("x", b"1")
+    assert not folder.write_if_absent("x", b"2")
+    assert folder.read("x") == b"1"
+    assert create_once(folder, "y", b"1")
+    assert not create_once(folder, "y", b"2")
+
+
+def test_a_store_that_overwrites_is_refused(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(folder), "write_if_absent", lambda *_: True)
+    with pytest.raises(SetupError, match="a store without conditional PUT, where commits would be lost"):
+        create_once(folder, "x", b"1")
+
+
+def test_parquet_is_written_in_parts_and_read_in_parts(folder: Folder) -> None:
+    rows = pa.table({"n": [1, 2, 3]})
+    with folder.writing("rows.parquet") as file, pq.ParquetWriter(file, rows.schema) as writer:
+        writer.write_table(rows)
+        writer.write_table(rows)
+    with folder.open("rows.parquet") as file:
+        assert pq.ParquetFile(file).metadata.num_rows == 6
+    assert pq.read_table(io.BytesIO(folder.read("rows.parquet"))).num_rows == 6
+
+
+def test_a_lease_is_held_once(folder: Folder) -> None:
+    def lease() -> Lease:
+        return Lease(folder, "lock.json", "join/orders", "s", seconds=0.5, every=0.05, settle=0.01)
+
+    with lease().held():
+        with pytest.raises(AlreadyRunningError, match="already runs"), lease().held():
+            pytest.fail("two hold it")
+        assert folder.names() == ["lock.json"]
+    with lease().held():
+        assert folder.names() == ["lock.json"]
+    assert folder.names() == []
