@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import tempfile
 import threading
@@ -50,9 +51,15 @@ class Result:
 
 
 def session() -> SparkSession:
-    """The Spark session of this process. The first call starts it; its log is in the folder for temporary files."""
+    """The Spark session of this process. The first call starts it."""
     with _starting:
-        return spark_session(Path(tempfile.gettempdir(), f"{_PREFIX}spark.log"))
+        return spark_session(_log())
+
+
+@functools.cache
+def _log() -> Path:
+    """The log of the JVM. It stays: the error of a failed start names it."""
+    return Path(tempfile.mkdtemp(prefix=_PREFIX), "spark.log")
 
 
 @contextmanager
