@@ -39,6 +39,7 @@ _START = ("index.md", "tutorial.md")
 _GUIDES = (
     "how-to.md",
     "parameters.md",
+    "testing.md",
     "commands.md",
     "what-works.md",
     "joins.md",

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from kaspr_delta.api.functions import function_of
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.table import TableHandle
 from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
@@ -90,14 +91,22 @@ class Application:
             app.join("orders-products-join").to_dict()
     """
 
-    def __init__(self, spark: SparkSession | Callable[[str], SparkSession], delta: Tables, declared: Plan) -> None:
+    def __init__(
+        self,
+        spark: SparkSession | Callable[[str], SparkSession],
+        delta: Tables,
+        declared: Plan,
+        *,
+        bound: bool = True,
+    ) -> None:
         """Use ``Application.open``. ``declared`` is everything that was applied, ``plan`` the part that can run.
 
         ``spark`` is a session, or starts one for a reason.
         """
         self._spark = lazy_session(spark, self._prepare) if callable(spark) else spark
         self.delta = delta
-        self.plan = self.declared = declared
+        self._bound = bound
+        self.plan = self.declared = declared if bound else declared.unbound
         # The plan with the columns of tables of others, from which ``plan`` was made.
         self._looked: Plan | None = None
         # The resources that a continuous run leaves out until they are rebuilt.
@@ -115,6 +124,7 @@ class Application:
         profile: str | None = None,
         limits: Limits | None = None,
         values: Mapping[str, Value] | None = None,
+        bound: bool = True,
         starting: Starting | None = None,
     ) -> Application:
         """Open an application: apply the manifests of a file or folder, or, without one, use those applied before.
@@ -127,7 +137,8 @@ class Application:
         several. ``spark`` is a session, classic or Connect, to use; by default, over a folder, one starts when
         something needs it. ``starting`` calls what starts it. ``profile`` names a profile of ``~/.databrickscfg``,
         whose compute is used through databricks-connect. ``limits`` are sizes at which the engine changes its method.
-        ``values`` are those of the manifests' parameters, before those of their ``values.yaml``.
+        ``values`` are those of the manifests' parameters, before those of their ``values.yaml``. Unless ``bound``,
+        topics are not read from Kafka and files, nor written there.
 
         Raises ManifestError (with every finding), NotFoundError, UsageError and SetupError.
         """
@@ -161,7 +172,7 @@ class Application:
         else:
             update = partial(updated, new=new, root=Path(origin) if origin else Path(path).absolute())
             _, documents = registry.change(update)
-        opened = cls(spark or start, delta, only_plan(loaded(documents), name))
+        opened = cls(spark or start, delta, only_plan(loaded(documents), name), bound=bound)
         if spark is None:
             opened._look()
         else:
@@ -222,6 +233,16 @@ class Application:
         store = self._store
         plan = without_waiting(self.plan, store.rebuilds(self.plan))
         return Status.of(plan, store.done(), letters_in(store.system.query))
+
+    def function(
+        self, resource: str, name: str | None = None, context: Mapping[str, Any] | None = None
+    ) -> Callable[..., Any]:
+        """A function of a manifest, to call it with the arguments of one's choice; see ``api.functions``.
+
+        ``app.function("agent/bill", "enrich")`` is an operation of an agent, task or web view, and
+        ``app.function("join/of-customers")`` a join's extractor. Raises NotFoundError.
+        """
+        return function_of(self.declared, resource, name, context or {})
 
     def letters(self) -> RetryableDeadLetters:
         """The dead letters, to retry them."""
@@ -480,7 +501,8 @@ class Application:
 
     def _reload(self) -> None:
         """Make the plan again if manifests or tables of others have changed."""
-        declared = self._registry.plan() or self.plan.emptied
+        applied = self._registry.plan() or self.plan.emptied
+        declared = applied if self._bound else applied.unbound
         if declared != self.declared:
             self.declared, self._stale = declared, {}
         self._look()

@@ -27,6 +27,7 @@ def test_a_made_repository_runs_at_once_and_passes_its_tests(
     (shop / "requirements-deploy.txt").write_text(f"./{wheel.name}[deploy]\n")
     run(UV, "pip", "install", "--quiet", "--python", python, "-r", "requirements-dev.txt", cwd=shop)
     assert "caught up" in run(python, "-m", "kaspr_delta", "run", "bundles/shop", cwd=shop)
+    assert "5 passed, 0 failed" in run(python, "-m", "kaspr_delta", "test", cwd=shop)
     assert "6 passed" in run(python, "-m", "pytest", "-W", "error::DeprecationWarning:starlette", cwd=shop)
 
 

@@ -1,4 +1,4 @@
-"""The JSON schema of manifests, for editors: the fields of each mapping and their descriptions.
+"""The JSON schema of manifests and fixtures, for editors: the fields of each mapping and their descriptions.
 
 The schema covers single fields: their names, their types, and whether they are required. Only ``kaspr-delta validate``
 checks combinations of fields, and whether the resources that they name exist.
@@ -11,6 +11,8 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 from pydantic_core.core_schema import ModelField, WithDefaultSchema
 
+from kaspr_delta.spec.base import Spec
+from kaspr_delta.spec.fixture import Fixture
 from kaspr_delta.spec.manifest import KINDS
 from kaspr_delta.spec.resource import API_VERSION
 
@@ -21,28 +23,33 @@ Schema = dict[str, Any]
 
 
 def manifest_schema() -> Schema:
-    """The JSON schema of one manifest of any kind. A file of several manifests has one per document."""
-    _, generated = models_json_schema([(one, "validation") for one in KINDS.values()], schema_generator=_OfFields)
+    """The JSON schema of one manifest of any kind, or of one fixture. A file of several has one per document."""
+    models: tuple[type[Spec], ...] = (*KINDS.values(), Fixture)
+    _, generated = models_json_schema([(one, "validation") for one in models], schema_generator=_OfFields)
     for schema in generated["$defs"].values():
         del schema["title"]
     return {
         "$schema": _DRAFT,
         "title": "Kaspr manifest",
-        "description": "A resource of Kaspr, as kaspr-delta runs it.",
+        "description": "A resource of Kaspr, as kaspr-delta runs it, or a test of an application.",
         "type": "object",
-        "required": ["apiVersion", "kind", "metadata"],
-        "properties": {
-            "apiVersion": {"const": API_VERSION},
-            "kind": {"enum": list(KINDS), "description": "the kind of resource"},
+        "if": {"required": ["test"]},
+        "then": {"$ref": f"#/$defs/{Fixture.__name__}"},
+        "else": {
+            "required": ["apiVersion", "kind", "metadata"],
+            "properties": {
+                "apiVersion": {"const": API_VERSION},
+                "kind": {"enum": list(KINDS), "description": "the kind of resource"},
+            },
+            # Not oneOf: for any mistake an editor would also show the errors of all other kinds.
+            "allOf": [
+                {
+                    "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
+                    "then": {"$ref": f"#/$defs/{kind}"},
+                }
+                for kind in KINDS
+            ],
         },
-        # Not oneOf: for any mistake an editor would also show the errors of all other kinds.
-        "allOf": [
-            {
-                "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
-                "then": {"$ref": f"#/$defs/{kind}"},
-            }
-            for kind in KINDS
-        ],
         "$defs": generated["$defs"],
     }
 

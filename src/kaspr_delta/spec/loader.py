@@ -28,10 +28,8 @@ from kaspr_delta.spec.messages import found, manifest_findings
 from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.values import Value, Values
 from kaspr_delta.spec.values_file import DEFAULTS, is_of_values, read_values
+from kaspr_delta.spec.yaml_text import documents, is_of_tests, shown_path
 
-_LINE_END = re.compile(r"\r\n|\r|\n")
-_SEPARATOR = re.compile(r"^(---|\.\.\.)(?=\s|$)")
-_NOTHING = re.compile(r"^\s*(#.*)?$|^%")
 _INIT = ("spec", "processors", "init")
 _SUFFIXES = {".yaml", ".yml"}
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -77,11 +75,11 @@ def load_path(path: Path, origin: str = "", values: Values | None = None) -> Loa
     """Load a file, or all ``*.yaml`` and ``*.yml`` of a folder and its subfolders, in sorted order.
 
     With an ``origin`` the locations are below that, as if the path were called so. Parameters in the manifests have
-    their ``values``, or those of the file ``values.yaml`` in the folder; files of values are no manifests.
+    their ``values``, or those of the file ``values.yaml`` in the folder; files of values and fixtures are no manifests.
     """
 
     def shown(one: Path) -> str:
-        return Path(origin, one.relative_to(path)).as_posix() if origin else _shown(one)
+        return Path(origin, one.relative_to(path)).as_posix() if origin else shown_path(one)
 
     at = Location(shown(path))
     if not path.exists():
@@ -145,7 +143,7 @@ def load_text(  # noqa: PLR0913  each says where the text comes from
     other. ``folder`` is that of the manifests.
     """
     left = allowance or Allowance()
-    read = takewhile(lambda _: left.left > 0, _documents(text))
+    read = takewhile(lambda _: left.left > 0, documents(text))
     parts = (_load_document(lines, file, first_line + line, left, values) for line, lines in read)
     loaded = together(parts)
     return replace(loaded, manifests=tuple(replace(one, folder=folder) for one in loaded.manifests))
@@ -166,7 +164,7 @@ def _manifest_files(folder: Path) -> Iterator[Path]:
     for parent, folders, files in os.walk(folder):
         # Hidden folders such as .git and .venv hold YAML of other projects.
         folders[:] = [name for name in folders if not name.startswith(".")]
-        shown = (name for name in files if not (name.startswith(".") or is_of_values(name)))
+        shown = (name for name in files if not (name.startswith(".") or is_of_values(name) or is_of_tests(name)))
         yield from (Path(parent, name) for name in shown if Path(name).suffix in _SUFFIXES)
 
 
@@ -188,38 +186,6 @@ def _load_file(path: Path, at: Location, allowance: Allowance, values: Values, f
 
 def _refused(location: Location, message: str, hint: str = "") -> LoadedManifests:
     return LoadedManifests((), (Finding(Severity.ERROR, location, message, hint),))
-
-
-def _shown(path: Path) -> str:
-    """The name of a file in findings: relative below the current directory, otherwise as given."""
-    try:
-        return path.resolve().relative_to(Path.cwd()).as_posix()
-    except (ValueError, OSError):
-        return str(path)
-
-
-def _documents(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The documents of a text: the number of lines before each, and its own lines.
-
-    ``---`` at the beginning of a line always separates documents, in block text too, as YAML defines it.
-    """
-    start, lines = 0, list[str]()
-    for number, line in enumerate(_LINE_END.split(text)):
-        if _SEPARATOR.match(line):
-            yield from _trimmed(start, lines)
-            # Text behind the dashes belongs to the document and keeps its column.
-            start, lines = number, [line.replace("---", "   ", 1) if line.startswith("---") else ""]
-        else:
-            lines.append(line)
-    yield from _trimmed(start, lines)
-
-
-def _trimmed(start: int, lines: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """The document without the comments before it, so that its text begins at its location. No item if it is empty."""
-    for skipped, line in enumerate(lines):
-        if not _NOTHING.match(line):
-            yield start + skipped, lines[skipped:]
-            return
 
 
 def _load_document(

@@ -52,32 +52,38 @@ def manifest_findings(errors: list[ErrorDetails], data: Mapping[str, Any], posit
         message = f"'apiVersion' must be '{API_VERSION}', found {found(data['apiVersion'])}"
         yield Finding(Severity.ERROR, at, message, f"write `apiVersion: {API_VERSION}`")
         return
-    misspelt = set(_misspelt(errors))
+    if any(error["type"] in {"union_tag_invalid", "union_tag_not_found"} for error in errors):
+        yield _kind_finding(data, positions)
+        return
+    # The first step of a path is the kind by which pydantic chose the model.
+    for name, model in KINDS.items():
+        own = [error for error in errors if error["loc"][0] == name]
+        yield from spec_findings(model, [ErrorDetails({**error, "loc": error["loc"][1:]}) for error in own], positions)
+
+
+def spec_findings(model: type[Spec], errors: list[ErrorDetails], positions: Positions) -> Iterator[Finding]:
+    """The findings for the errors of one document of a model."""
+    misspelt = set(_misspelt(model, errors))
     for error in errors:
         # If a required field is misspelt, only the misspelling is reported.
         if error["type"] != "missing" or error["loc"] not in misspelt:
-            yield from _findings(error, data, positions, misspelt)
+            yield from _findings(model, error, positions, misspelt)
 
 
-def _misspelt(errors: list[ErrorDetails]) -> Iterator[FieldPath]:
+def _misspelt(model: type[Spec], errors: list[ErrorDetails]) -> Iterator[FieldPath]:
     """The paths of the known fields that unknown fields most likely mean."""
     for error in errors:
         if error["type"] == "extra_forbidden":
-            owner = spec_at(KINDS[str(error["loc"][0])], error["loc"][1:-1])
+            owner = spec_at(model, error["loc"][:-1])
             near = nearest(str(error["loc"][-1]), owner.fields_by_name() if owner else ())
             if near is not None:
                 yield *error["loc"][:-1], near
 
 
 def _findings(
-    error: ErrorDetails, data: Mapping[str, Any], positions: Positions, misspelt: Collection[FieldPath]
+    model: type[Spec], error: ErrorDetails, positions: Positions, misspelt: Collection[FieldPath]
 ) -> Iterator[Finding]:
-    if error["type"] in {"union_tag_invalid", "union_tag_not_found"}:
-        yield _kind_finding(data, positions)
-        return
-    # The first step of a path is the kind by which pydantic chose the model.
-    model = KINDS[str(error["loc"][0])]
-    path = tuple(step for step in error["loc"][1:] if step != "[key]")
+    path = tuple(step for step in error["loc"] if step != "[key]")
     if error["type"] == PROBLEMS:
         problems: tuple[Problem, ...] = error["ctx"]["problems"]
         for problem in problems:

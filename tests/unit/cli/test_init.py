@@ -18,6 +18,7 @@ from kaspr_delta import __version__
 from kaspr_delta.jobs import Deployment, load_resources
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.spec.loader import load_path
+from kaspr_delta.testing import fixtures_in
 from tests.unit.cli.conftest import Kaspr
 
 ROOT = Path(__file__).parents[3]
@@ -59,9 +60,11 @@ def test_parts_that_are_not_named_are_left_out_with_their_tests(
     kaspr("init", "shop", *chain.from_iterable(("--part", part) for part in named))
     made = files_in(tmp_path / "shop")
     for part in PARTS:
-        assert (f"bundles/shop/{part}.yaml" in made) is (f"tests/test_{part}.py" in made) is (part in named)
+        its_test = "tests/test_view.py" if part == "view" else f"bundles/shop/{part}.test.yaml"
+        assert (f"bundles/shop/{part}.yaml" in made) is (its_test in made) is (part in named)
     plans, findings = build_plans(load_path(tmp_path / "shop" / "bundles" / "shop"))
     assert (list(findings), plans[0].waiting) == ([], ())
+    assert len(fixtures_in(tmp_path / "shop")) == 1 + len({*named} - {"view"})
 
 
 def test_on_a_terminal_it_asks_for_what_is_not_given(

@@ -107,6 +107,19 @@ class Plan:
         nothing: dict[str, Any] = {one.name: () for one in fields(self) if isinstance(getattr(self, one.name), tuple)}
         return replace(self, **nothing)
 
+    @property
+    def unbound(self) -> Plan:
+        """The same plan with all topics on Delta alone: nothing is read from Kafka or files, or written there."""
+        bound = {topic.ref for topic in self.topics if topic.binding}
+        stages = [
+            replace(stage, resources=tuple(ref for ref in stage.resources if ref not in bound)) for stage in self.stages
+        ]
+        return replace(
+            self,
+            topics=tuple(replace(topic, binding=None) for topic in self.topics),
+            stages=tuple(stage for stage in stages if stage.resources),
+        )
+
     def topic(self, name: str) -> TopicPlan | None:
         """The topic of that name."""
         return next((topic for topic in self.topics if topic.name == name), None)

@@ -1,0 +1,105 @@
+"""``kaspr-delta test``: fixtures of applications, each with its result."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kaspr_delta.cli.progress import console, results
+from kaspr_delta.cli.target import Target, starting_spark
+from kaspr_delta.errors import KasprError, UsageError
+
+if TYPE_CHECKING:
+    from kaspr_delta.testing.run import Result
+
+# Fixtures that run at the same time: a run waits more than it computes.
+_SIDE_BY_SIDE = min(4, os.cpu_count() or 1)
+# Seconds between two looks for changed files.
+_LOOK = 0.3
+
+
+def test(
+    target: Target,
+    path: Annotated[
+        Path, typer.Argument(help="A file of fixtures, or a folder whose files named *.test.yaml are run.")
+    ] = Path(),
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Run them again, without a new start of Spark, whenever a file was saved.")
+    ] = False,
+) -> None:
+    """Run the fixtures of applications: what is given, what changes, and what has to come out.
+
+    A fixture belongs to the manifests in the folder of its file. Each runs in a warehouse of its own, which is removed
+    afterwards, and reads and writes neither Kafka nor other files than its own. All share one Spark session. The exit
+    code is 1 if one fails.
+
+    For example:
+
+        kaspr-delta test bundles/order-system
+        kaspr-delta test bundles --watch
+    """
+    if target.warehouse is not None:
+        raise UsageError("a test has a warehouse of its own: leave --warehouse out")
+    if not path.exists():
+        raise UsageError(f"{path}: there is no such file or folder")
+    if not watch:
+        raise typer.Exit(0 if _passed(target, path) else 1)
+    for _ in _saved(path if path.is_dir() else path.parent):
+        try:
+            _passed(target, path)
+        except KasprError as error:  # the next save may put it right
+            console().print(str(error), markup=False)
+
+
+def _passed(target: Target, path: Path) -> bool:
+    """Run the fixtures, and print each result when it is there; return whether all passed. Raises UsageError."""
+    from kaspr_delta.testing.fixtures import fixtures_in
+    from kaspr_delta.testing.run import session
+
+    fixtures = fixtures_in(path, values=target.given, app=target.app)
+    if not fixtures:
+        raise UsageError(f"{path} has no fixtures: these are files named *.test.yaml, beside manifests")
+    starting_spark(session, "fixtures run on it")
+    counted: Counter[bool] = Counter()
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        for result in pool.map(lambda one: one.run(), fixtures):
+            _print(result)
+            counted[not result.differences] += 1
+    results().print(f"{counted[True]} passed, {counted[False]} failed")
+    return not counted[False]
+
+
+def _print(result: Result) -> None:
+    out, failed = results(), bool(result.differences)
+    word = "[red]FAILED[/red]" if failed else "[green]ok[/green]    "
+    out.print(f"{word} {result.seconds:5.1f} s  ", end="")
+    out.print(str(result.fixture), markup=False, soft_wrap=True)
+    if failed:
+        out.print(f"{result.fixture.location}\n{result}", markup=False, soft_wrap=True)
+
+
+def _saved(folder: Path) -> Iterator[None]:
+    """Now, and each time that files of a folder have changed."""
+    before: Mapping[str, int] | None = None
+    while True:
+        now = dict(_times(folder))
+        if now != before:
+            yield
+        before = now
+        time.sleep(_LOOK)
+
+
+def _times(folder: Path) -> Iterator[tuple[str, int]]:
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith((".", "__"))]
+        for name in files:
+            with_time = Path(parent, name)
+            if with_time.exists():
+                yield str(with_time), with_time.stat().st_mtime_ns

@@ -1,0 +1,202 @@
+"""Run fixtures: each on an application in a folder of its own, all on one Spark session."""
+
+from __future__ import annotations
+
+import functools
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kaspr_delta.api.join import StreamJoinHandle
+from kaspr_delta.api.table import Windowed
+from kaspr_delta.application import Application
+from kaspr_delta.errors import KasprError, NotFoundError, SerializationError, UsageError
+from kaspr_delta.plan.definition.waiting import in_words
+from kaspr_delta.runtime.session import spark_session
+from kaspr_delta.serde.json_lines import json_line, objects_of
+from kaspr_delta.serde.json_text import parse
+from kaspr_delta.spec.fixture import Changes, Expected, Outcome, Record
+from kaspr_delta.spec.fixture_files import LoadedFixture
+from kaspr_delta.spec.values import Value
+from kaspr_delta.testing.difference import differences
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PREFIX = "kaspr-delta-test-"
+_starting = threading.Lock()
+
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a fixture: how its outcome differs, by resource, and the seconds that it took."""
+
+    fixture: LoadedFixture
+    differences: Mapping[str, Sequence[str]]
+    seconds: float
+
+    def __str__(self) -> str:
+        """The differences, one a line below each resource."""
+        return "\n".join(line for name, some in self.differences.items() for line in (name, *(f"  {d}" for d in some)))
+
+
+def session() -> SparkSession:
+    """The Spark session of this process. The first call starts it."""
+    with _starting:
+        return spark_session(_log())
+
+
+@functools.cache
+def _log() -> Path:
+    """The log of the JVM. It stays: the error of a failed start names it."""
+    return Path(tempfile.mkdtemp(prefix=_PREFIX), "spark.log")
+
+
+@contextmanager
+def application(
+    path: str | Path, *, values: Mapping[str, Value] | None = None, app: str | None = None
+) -> Iterator[Application]:
+    """An application in a folder of its own, which is removed afterwards, and on a session with its own queries.
+
+    Its topics are not bound: records for them are produced, and none are written to Kafka or to files. The first one
+    that needs Spark starts it, for all. Raises what ``Application.open`` raises.
+    """
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as warehouse:
+        yield Application.open(
+            path, warehouse=warehouse, app=app, values=values, bound=False, starting=lambda *_: session().newSession()
+        )
+
+
+def run(fixture: LoadedFixture, *, values: Mapping[str, Value] | None = None, app: str | None = None) -> Result:
+    """Run a fixture. An error of the application is a difference. Raises ManifestError."""
+    started = time.monotonic()
+    with application(fixture.folder, values=values, app=app) as opened:
+        try:
+            found = _Run(opened, fixture).differences()
+        except KasprError as error:
+            found = {"the run": [str(error)]}
+    return Result(fixture, found, time.monotonic() - started)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    application: Application
+    fixture: LoadedFixture
+
+    def differences(self) -> dict[str, list[str]]:
+        """The differences by resource. Raises KasprError."""
+        spec, waiting = self.fixture.spec, self.application.plan.waiting
+        if waiting:  # they would only seem to do nothing
+            return {str(ref): [in_words(reason)] for ref, reason in waiting}
+        for name in (*spec.then.tables, *spec.given.tables, *(spec.when or Changes()).tables):
+            self.application.table(name)
+        for name in spec.then.joins:
+            self.application.join(name)
+        self._put(spec.given)
+        before = self._numbers(spec.then) if spec.when is not None else {}
+        if spec.when is not None:
+            self._put(spec.when)
+        found = dict(self._compared(spec.then, before))
+        return {name: some for name, some in found.items() if some}
+
+    def _put(self, changes: Changes) -> None:
+        """Put rows and records in, and run until quiet."""
+        folder = self.fixture.folder
+        for name, rows in changes.tables.items():
+            table = self.application.table(name)
+            for file, some in groupby(rows, attrgetter("file")):
+                if file is None:
+                    table.put([(row.key, row.value) for row in some])
+                else:
+                    table.load(str(folder / file))
+        for name, records in changes.topics.items():
+            self.application.topic(name).produce([one for record in records for one in _records(record, folder)])
+        self.application.run()
+        if changes.tasks:
+            self.application.run(only=[f"task/{name}" for name in changes.tasks])
+            self.application.run()
+
+    def _numbers(self, then: Outcome) -> dict[str, int]:
+        """The numbers of records that are there, by topic or join."""
+        streams = {f"join/{name}": name for name in then.joins if self._is_stream(name)}
+        topics = {f"topic/{name}": len(self._records(name)) for name in then.topics}
+        return topics | {label: len(self._result(name)) for label, name in streams.items()}
+
+    def _compared(self, then: Outcome, before: Mapping[str, int]) -> Iterator[tuple[str, list[str]]]:
+        for name, rows in then.tables.items():
+            yield f"table/{name}", list(differences(_written(rows), _rows(self.application.table(name).rows())))
+        for name, rows in then.joins.items():
+            label = f"join/{name}"
+            yield label, list(differences(_written(rows), self._result(name)[before.get(label, 0) :]))
+        for name, records in then.topics.items():
+            label = f"topic/{name}"
+            new = self._records(name, must_exist=bool(records))[before.get(label, 0) :]
+            yield label, list(differences(_written(records), new))
+        expected = [one.model_dump(exclude_unset=True) for one in then.dead_letters]
+        yield "dead letters", list(differences(expected, list(map(_letter, self.application.dead_letters()))))
+
+    def _is_stream(self, join: str) -> bool:
+        return isinstance(self.application.join(join), StreamJoinHandle)
+
+    def _result(self, join: str) -> list[Fields]:
+        handle = self.application.join(join)
+        if isinstance(handle, StreamJoinHandle):
+            return [_plain(record) for record in handle.records()]
+        return _rows(handle.rows())
+
+    def _records(self, topic: str, *, must_exist: bool = False) -> list[Fields]:
+        """The records of a topic. One that functions name does not exist before its first record."""
+        try:
+            return [_plain(record) for record in self.application.topic(topic).records()]
+        except NotFoundError:
+            if must_exist:
+                raise
+            return []
+
+
+def _rows(pairs: Iterable[tuple[Any, Any]]) -> list[Fields]:
+    return [
+        _plain({**(key._asdict() if isinstance(key, Windowed) else {"key": key}), "value": value})
+        for key, value in pairs
+    ]
+
+
+def _records(record: Record, folder: Path) -> Iterator[Mapping[str, Any]]:
+    """The records to produce for one of a fixture: itself, or those of its file. Raises UsageError."""
+    if record.file is None:
+        yield record.model_dump(exclude={"file"}, exclude_none=True) | {"value": record.value}
+        return
+    try:
+        with (folder / record.file).open("rb") as data:
+            yield from objects_of(data, record.file)
+    except OSError as error:
+        raise UsageError(f"{record.file} cannot be read: {error.strerror}") from error
+
+
+def _written(expected: Iterable[Expected]) -> list[Fields]:
+    """The fields that are compared: those that are written, and the value."""
+    return [{**one.model_dump(exclude_unset=True), "value": one.value} for one in expected]
+
+
+def _letter(letter: Mapping[str, Any]) -> Fields:
+    """The fields of a dead letter that people look at, with its key as an object."""
+    shown = {name: letter[name] for name in ("resource", "source", "key", "value", "reason", "detail")}
+    with suppress(SerializationError):
+        shown["key"] = None if shown["key"] is None else parse(shown["key"])
+    return _plain(shown)
+
+
+def _plain(fields: Mapping[str, Any]) -> Fields:
+    """Fields as commands print them."""
+    plain: Fields = json.loads(json_line(dict(fields)))
+    return plain
