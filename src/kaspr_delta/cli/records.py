@@ -42,6 +42,8 @@ def produce(
         kaspr-delta produce raw-orders orders.jsonl
     """
     records = list(read_lines(file))
+    if not records:
+        raise UsageError(f"{'standard input' if file == '-' else file} has no records")
     handle = target.open().topic(topic)
     note(f"{handle.produce(records)} records on {topic}")
 

@@ -52,6 +52,12 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
         list(read_lines(str(tmp_path / "nowhere.jsonl")))
 
 
+def test_an_input_without_records_is_refused_before_the_warehouse_is_opened(tmp_path: Path, kaspr: Kaspr) -> None:
+    (tmp_path / "empty.jsonl").write_text("\n")
+    answer = kaspr("produce", "raw-orders", str(tmp_path / "empty.jsonl"), "--warehouse", tmp_path / "none")
+    assert (answer.code, answer.err) == (2, f"{tmp_path / 'empty.jsonl'} has no records\n")
+
+
 NOT_UTF8 = '{"value": "fine"}\n{"value": "Zoë "}'.encode().replace(b' "}', b'\xe9"}')
 PLACE = "2:16: this is not UTF-8 text: byte 0xe9; save the file as UTF-8"
 
