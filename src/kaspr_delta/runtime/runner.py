@@ -243,10 +243,13 @@ class Runner:
     def _clean_sometimes(self) -> None:
         if time.monotonic() - self._cleaned_at >= _CLEANING:
             self._remove_old()
+            self._clean_logs()
+
+    def _clean_logs(self) -> None:
+        clean_logs(self.delta, [*((table, layout) for _, table, layout in tables_of(self.plan)), *SYSTEM.items()])
 
     def _remove_old(self) -> None:
         remove_old(self.delta, self.spark, self.plan, self._failures.note)
-        clean_logs(self.delta, [*(table for _, table, _ in tables_of(self.plan)), *SYSTEM])
         self._cleaned_at = time.monotonic()
 
     def _until_stage_quiet(self, stage: Stage) -> int:
@@ -349,7 +352,7 @@ class Runner:
             work: list[Callable[[], None]] = [partial(self._recover, ref, folded) for ref in self._runs]
             work.append(partial(forget_old, self.delta, self.spark))
             if not self._cleaned_at:
-                work.append(self._remove_old)
+                work += [self._remove_old, self._clean_logs]
             side_by_side(work)
             self.plan = without_waiting(self.plan, self.rebuilds)
             for ref, reason in self.plan.waiting:

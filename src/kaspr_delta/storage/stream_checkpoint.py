@@ -53,14 +53,40 @@ def positions_in(checkpoint: Path) -> tuple[Position | None, ...]:
 
     None for a source of which nothing was read, or that is no Delta table. Empty where no batch has ended.
     """
-    batches = [int(commit.name) for commit in (checkpoint / "commits").glob("[0-9]*") if commit.name.isdigit()]
-    if not batches:
-        return ()
+    batches = _batches_in(checkpoint / "commits")
+    return _offsets(checkpoint, max(batches)) if batches else ()
+
+
+def _batches_in(folder: Path) -> list[int]:
+    return [int(file.name) for file in folder.glob("[0-9]*") if file.name.isdigit()]
+
+
+def _offsets(checkpoint: Path, batch: int) -> tuple[Position | None, ...]:
     try:
-        lines = (checkpoint / "offsets" / str(max(batches))).read_text().splitlines()[2:]
+        lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[2:]
     except FileNotFoundError:  # Spark removes old ones, and may have written newer ones meanwhile
         return ()
     return tuple(None if line == _NO_OFFSET else Position.of(json.loads(line)) for line in lines)
+
+
+def first_needed(checkpoints: Path) -> dict[str, int]:
+    """By the id of a table, the first version that a stream needs: of all resources with a folder here.
+
+    A stream that is started again asks once more for its last batch, from where the batch before it ended.
+    """
+    needed: dict[str, int] = {}
+    for resource in checkpoints.glob("*"):
+        streams = (stream for stream in resource.glob("*") if _batches_in(stream / "offsets"))
+        newest = max(streams, default=None, key=lambda stream: stream.name)  # names sort by age
+        if newest is None:
+            continue
+        last = max(_batches_in(newest / "offsets"))
+        before = {one.table_id: one.version for one in _offsets(newest, last - 1) if one is not None}
+        for position in _offsets(newest, last):
+            if position is not None:
+                first = before.get(position.table_id, 0)
+                needed[position.table_id] = min(needed.get(position.table_id, first), first)
+    return needed
 
 
 def remove_unfinished(checkpoint: Path) -> None:
