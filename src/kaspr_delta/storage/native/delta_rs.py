@@ -407,8 +407,8 @@ def _inserted(rows: pa.Table, version: int, at: datetime) -> pa.Table:
     """Rows that a commit inserted, with the columns of a change feed."""
     columns = {
         "_change_type": pa.repeat("insert", rows.num_rows),
-        "_commit_version": pa.repeat(pa.scalar(version, pa.int64()), rows.num_rows),
-        "_commit_timestamp": pa.repeat(pa.scalar(at, pa.timestamp("ms", "UTC")), rows.num_rows),
+        "_commit_version": pa.repeat(pa.scalar(version, pa.uint64()), rows.num_rows),
+        "_commit_timestamp": pa.repeat(pa.scalar(at, pa.timestamp("ms")), rows.num_rows),
     }
     for name, column in columns.items():
         rows = rows.append_column(name, column)
