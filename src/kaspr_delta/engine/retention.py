@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
+from functools import cache, partial
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -12,20 +13,26 @@ from pyspark.sql import functions as F
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan, TopicPlan
 from kaspr_delta.plan.names import is_internal
-from kaspr_delta.storage.layout import WRITTEN_AT
+from kaspr_delta.storage.layout import WRITTEN_AT, Layout
+from kaspr_delta.storage.stream_checkpoint import first_needed
 from kaspr_delta.storage.tables import Tables
 
 _log = logging.getLogger(__name__)
 
 
-def clean_logs(delta: Tables, tables: Iterable[str]) -> None:
-    """Remove old commits of internal tables: no stream reads these tables, and their rows are read as they are now.
+def clean_logs(delta: Tables, tables: Iterable[tuple[str, Layout]]) -> None:
+    """Remove old commits of internal tables, topics and channels.
 
-    Commits of topics, channels, tables and results stay: streams and readers outside follow them.
+    No stream reads internal tables. Topics and channels keep what streams need, and the rows of all commits. Tables and
+    results keep their commits as Delta does, for readers outside.
     """
-    for table in filter(is_internal, tables):
+    needed = cache(partial(first_needed, delta.namespace.checkpoints))
+    for table, layout in tables:
         try:
-            delta.clean_log(table)
+            if is_internal(table):
+                delta.clean_log(table)
+            elif layout.only_appended:
+                delta.clean_followed_log(table, layout.feed_retention, needed)
         except OSError:  # the log stays long, and nothing else depends on it
             _log.warning("old commits of table %s could not be removed", table, exc_info=True)
 

@@ -261,7 +261,7 @@ class Runner:
             self._clean_logs()
 
     def _clean_logs(self) -> None:
-        clean_logs(self.delta, [*(table for _, table, _ in tables_of(self.plan)), *SYSTEM])
+        clean_logs(self.delta, [*((table, layout) for _, table, layout in tables_of(self.plan)), *SYSTEM.items()])
 
     def _remove_old(self) -> None:
         remove_old(self.delta, self.spark, self.plan, self._failures.note)

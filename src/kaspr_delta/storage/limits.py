@@ -84,6 +84,10 @@ class Limits:
     """Seconds for which a table that nobody follows keeps its commits. A plan of Spark may read the log of its tables
     late, of commits that were newest when it was made."""
 
+    followed_commits: int = 1_000
+    """Commits of a topic or channel that are kept for a stream that has not read them. One that is further behind
+    reads them from elsewhere, in one batch."""
+
     # -- agents, streams and tables made from something ----------------------------------------------------------------
 
     few: Size = Size(2_000, 4 << 20)

@@ -54,14 +54,40 @@ def positions_in(checkpoint: Folder) -> tuple[Position | None, ...]:
 
     None for a source of which nothing was read, or that is no Delta table. Empty where no batch has ended.
     """
-    batches = [int(name) for name in checkpoint.names("commits") if name.isdigit()]
-    if not batches:
-        return ()
+    batches = _batches_in(checkpoint, "commits")
+    return _offsets(checkpoint, max(batches)) if batches else ()
+
+
+def _batches_in(checkpoint: Folder, name: str) -> list[int]:
+    return [int(file) for file in checkpoint.names(name) if file.isdigit()]
+
+
+def _offsets(checkpoint: Folder, batch: int) -> tuple[Position | None, ...]:
     try:
-        lines = checkpoint.read(f"offsets/{max(batches)}").decode().splitlines()[2:]
+        lines = checkpoint.read(f"offsets/{batch}").decode().splitlines()[2:]
     except FileNotFoundError:  # Spark removes old ones, and may have written newer ones meanwhile
         return ()
     return tuple(None if line == _NO_OFFSET else Position.of(json.loads(line)) for line in lines)
+
+
+def first_needed(checkpoints: Folder) -> dict[str, int]:
+    """By the id of a table, the first version that a stream needs: of all resources with a folder here.
+
+    A stream that is started again asks once more for its last batch, from where the batch before it ended.
+    """
+    needed: dict[str, int] = {}
+    for resource in (checkpoints / name for name in checkpoints.names() if checkpoints.has_folder(name)):
+        streams = (stream for stream in resource.names() if _batches_in(resource / stream, "offsets"))
+        newest = max(streams, default=None)  # names sort by age
+        if newest is None:
+            continue
+        last = max(_batches_in(resource / newest, "offsets"))
+        before = {one.table_id: one.version for one in _offsets(resource / newest, last - 1) if one is not None}
+        for position in _offsets(resource / newest, last):
+            if position is not None:
+                first = before.get(position.table_id, 0)
+                needed[position.table_id] = min(needed.get(position.table_id, first), first)
+    return needed
 
 
 def remove_unfinished(checkpoint: Folder) -> None:

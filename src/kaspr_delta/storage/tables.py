@@ -386,6 +386,17 @@ class Tables:
     def clean_log(self, table: str) -> None:
         """Remove old commits of a table that nobody follows, if they are many. In a catalog the platform does that."""
 
+    def clean_followed_log(self, table: str, kept: int | None, needed: Callable[[], Mapping[str, int]]) -> None:
+        """The same for a topic or channel. Its rows can still be read in their order, see ``changes``.
+
+        Commits are kept for ``kept`` milliseconds, and for streams, unless these are far behind: ``needed`` has the
+        first version that a stream needs, by the id of a table.
+        """
+
+    def as_they_are(self, versions: Mapping[str, int]) -> Tables | None:  # noqa: ARG002
+        """Tables whose streams end, as batches, at these versions by table; None if only streams can be read."""
+        return None
+
     def notes(self, spark: SparkSession, table: str, after: int) -> dict[str, int]:
         """The notes of the commits after a version (see ``append``), with the number of rows that each added."""
         count = self.newest(spark, table).version - after

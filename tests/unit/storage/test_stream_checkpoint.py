@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kaspr_delta.storage.folders import LocalFolder
-from kaspr_delta.storage.stream_checkpoint import Position, positions_in, remove_unfinished
+from kaspr_delta.storage.stream_checkpoint import Position, first_needed, positions_in, remove_unfinished
 
 
 def batch(checkpoint: Path, number: int, *offsets: str, ended: bool = True) -> None:
@@ -34,6 +34,27 @@ def test_positions_are_those_of_the_last_ended_batch(tmp_path: Path) -> None:
     )
     (tmp_path / "offsets" / "9").unlink()
     assert positions_in(LocalFolder(tmp_path)) == ()
+
+
+def test_streams_need_what_their_last_batch_has_read(tmp_path: Path) -> None:
+    """Of a table the slowest stream counts, of a resource its newest one; a first batch may need everything."""
+    assert first_needed(LocalFolder(tmp_path)) == {}
+    for resource, name, batches in (
+        ("agent-a", "c1", {3: 10, 4: 20}),
+        ("agent-a", "c2", {7: 30, 8: 40, 9: 50}),
+        ("agent-b", "c1", {0: 60, 1: 70}),
+        ("agent-c", "c1", {0: 80}),
+    ):
+        checkpoint = tmp_path / resource / name
+        checkpoint.mkdir(parents=True)
+        source = "views" if resource == "agent-c" else "clicks"
+        for number, version in batches.items():
+            batch(checkpoint, number, offset(source, version, -1), "-", ended=version < 50)
+    assert first_needed(LocalFolder(tmp_path)) == {"clicks": 40, "views": 0}
+    (tmp_path / "agent-a" / "c3" / "commits").mkdir(parents=True)  # a stream that has not read yet
+    assert first_needed(LocalFolder(tmp_path)) == {"clicks": 40, "views": 0}
+    (tmp_path / "agent-b" / "c1" / "offsets" / "0").unlink()
+    assert first_needed(LocalFolder(tmp_path)) == {"clicks": 0, "views": 0}
 
 
 def test_a_partly_read_version_does_not_count_as_unread(tmp_path: Path) -> None:

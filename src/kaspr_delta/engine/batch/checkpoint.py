@@ -12,7 +12,7 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.folders import Folder
 from kaspr_delta.storage.tables import Tables, Transaction
 
-# The number of a checkpoint's first batch.
+# The number of the batch that makes a state. A checkpoint that goes on with the state of another one has none.
 FIRST = -1
 # The format of a resource's state. A change of the state's tables or of their meaning takes the next number.
 STATE_FORMAT = 2

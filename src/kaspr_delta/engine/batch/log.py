@@ -88,9 +88,13 @@ class Log:
     # Without a start until ``read_end`` or ``begin``.
     end: LogEnd = field(default=LogEnd(), init=False)
 
-    def begin(self, effects: Rows, metadata: BatchMetadata, start: Start) -> LoggedBatch:
-        """Commit the first batch of a new checkpoint."""
+    def begin(self, effects: Rows, metadata: BatchMetadata, start: Start, *, goes_on: bool = False) -> LoggedBatch:
+        """Commit the first batch of a new checkpoint.
+
+        With ``goes_on`` it has what the checkpoint before had not read: nothing is made anew, and no batch is FIRST.
+        """
         first = BatchId(new_checkpoint(self.end.newest_checkpoint))
+        first = first.next if goes_on else first
         rows = self.append(effects, first, metadata, start)
         self.end = LogEnd(first, metadata, start, first, first.checkpoint)
         return first, rows

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, Start
 from kaspr_delta.engine.batch.comparison import Comparison, compare, show
 from kaspr_delta.engine.batch.counters import BatchTiming
-from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import Committed
 from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.migrations import migrations_from
@@ -100,8 +100,8 @@ class Recovery:
     def fill_gap(self, spark: SparkSession, error: Exception) -> bool:
         """Continue without the change feed if changes are gone from it; return whether that worked.
 
-        Records are read from the rows of their topic. Resources without such rows make their state anew, if the
-        application says so.
+        Records are read from the rows of their topic, or of commits that were removed from its log. Resources without
+        such rows make their state anew, if the application says so.
         """
         runner = self.runner
         if not is_gap(runner.failure or error):
@@ -112,12 +112,42 @@ class Recovery:
             return True
         with self._resumed(spark):
             timing = BatchTiming()
-            caught_up = runner.resource.catch_up(spark, runner.log.end.metadata.state)
-            if caught_up is None:
+            try:
+                caught_up = runner.resource.catch_up(spark, runner.log.end.metadata.state)
+                caught_up = caught_up or self._unread(spark)
+                if caught_up is None:
+                    return False
+                self._commit_first(spark, caught_up, timing, goes_on=True)
+            except FileNotFoundError:  # the rows are gone too
                 return False
+            except PySparkException as again:  # as are changes of a table
+                if is_gap(again):
+                    return False
+                raise
             runner.failure = None
-            self._commit_first(spark, *caught_up, timing, again=False)
             return True
+
+    def _unread(self, spark: SparkSession) -> Begun | None:
+        """A decision over all that a stream would read, in one batch, also from commits that were removed from logs.
+
+        None if only a stream reads it, and for resources over tables alone: their old commits are not kept elsewhere.
+        """
+        runner, log = self.runner, self.runner.log.end
+        if log.start is None:
+            return None
+        sources = {name: one for name, one in runner.resource.sources(spark).items() if name in log.start.positions}
+        if not any(source.by_offset for source in sources.values()):
+            return None
+        tables = {name: source.table for name, source in sources.items() if source.table is not None}
+        versions = {table: runner.delta.newest(spark, table).version for table in tables.values()}
+        as_they_are = runner.delta.as_they_are(versions)
+        if as_they_are is None or len(tables) < len(sources):
+            return None
+        reached = runner.resource.reached(log.metadata.state)
+        start = replace(log.start, positions={name: reached.get(name, log.start.positions[name]) for name in sources})
+        changes = replace(runner.resource, delta=as_they_are).source(spark, start)
+        decision = runner.resource.decide(changes, log.metadata.state)
+        return decision, {name: source.upto(versions[tables[name]]) for name, source in sources.items()}
 
     def account_of(self, error: Exception) -> Exception:
         """The error that stopped the stream, with a clearer reason if one is known."""
@@ -153,7 +183,7 @@ class Recovery:
         A state that is made ``again`` is folded even without differences: dead letters may have to go.
         """
         timing = BatchTiming()
-        self._commit_first(spark, *self._first(spark, again=again), timing, again=again)
+        self._commit_first(spark, self._first(spark, again=again), timing, again=again)
 
     def _first(self, spark: SparkSession, *, again: bool) -> Begun:
         """The first decision of a new checkpoint. The tables of a state that is made ``again`` are migrated before."""
@@ -163,16 +193,16 @@ class Recovery:
         return self.runner.resource.begin(spark, end.metadata.state, log_is_new=end.start is None)
 
     def _commit_first(
-        self, spark: SparkSession, decision: Decision, positions: Mapping[str, int], timing: BatchTiming, *, again: bool
+        self, spark: SparkSession, begun: Begun, timing: BatchTiming, *, again: bool = False, goes_on: bool = False
     ) -> None:
-        """Commit and fold the first batch of a new checkpoint, which continues at ``positions``."""
-        runner = self.runner
+        """Commit and fold the first batch of a new checkpoint (see ``Log.begin``)."""
+        runner, (decision, positions) = self.runner, begun
         tables, times = table_ids(runner, spark), commit_times(runner, spark, positions)
         start = Start(runner.resource.definition, positions, tables=tables, times=times)
         timing.done("decide")
         folds = again or decision.effects.max_rows != 0
         metadata = BatchMetadata(-1, decision.rows_in, decision.counts, decision.state, folds=folds)
-        first, rows = runner.log.begin(decision.effects, metadata, start)
+        first, rows = runner.log.begin(decision.effects, metadata, start, goes_on=goes_on)
         timing.done("commit")
         if folds:
             if rows.max_rows == 0:  # a table on the driver without rows may lack columns

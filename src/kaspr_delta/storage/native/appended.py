@@ -23,20 +23,25 @@ class OnlySparkReadsError(Exception):
 def appended(delta: DeltaRs, table: str, first: int = 0, *, newest_first: bool = False) -> Iterator[pa.Table]:
     """The rows that were appended from a version on, some commits at a time, in order, or the newest commits first.
 
-    They have ``_commit_version``; the rows of each part are ordered by it and ``seq``. Commits that are gone from the
-    log are left out. Raises OnlySparkReadsError.
+    They have ``_commit_version``; the rows of each part are ordered by it and ``seq``. Commits whose feed is
+    gone are left out. Raises OnlySparkReadsError.
     """
-    versions = delta.versions(table)
+    versions = delta.fed_versions(table)
     versions = range(max(first, versions.start), versions.stop)
     for part in _parts(delta, table, reversed(versions) if newest_first else iter(versions)):
         if not delta.followable(table, part.start, part.stop - 1):
             raise OnlySparkReadsError
-        found = [pa.Table.from_batches([batch]) for batch in delta.changes(table, part.start, part.stop - 1)]
+        found = [_plain(batch) for batch in delta.changes(table, part.start, part.stop - 1)]
         if found:
             rows = pa.concat_tables(found)
-            rows = rows.cast(pa.schema(map(without_views, rows.schema)))
             rows = rows.filter(pc.equal(rows["_change_type"], "insert"))
             yield rows.sort_by([("_commit_version", "ascending"), ("seq", "ascending")])
+
+
+def _plain(batch: pa.RecordBatch) -> pa.Table:
+    """Rows without views: those of removed commits have none."""
+    rows = pa.Table.from_batches([batch])
+    return rows.cast(pa.schema(map(without_views, rows.schema)))
 
 
 def _parts(delta: DeltaRs, table: str, versions: Iterator[int]) -> Iterator[range]:

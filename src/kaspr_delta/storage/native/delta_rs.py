@@ -10,10 +10,12 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
+from pyarrow.parquet import read_table
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, columns_of_json
@@ -28,6 +30,7 @@ from kaspr_delta.storage.native.log_files import (
     oldest_version,
     rows_changed_after,
 )
+from kaspr_delta.storage.native.old_commits import end_of_old, files_added, rows_removed
 from kaspr_delta.storage.native.supports import can_create, misread
 from kaspr_delta.storage.tables import Transaction
 
@@ -84,11 +87,18 @@ class DeltaRs:
 
     def changes(self, table: str, first: int, last: int) -> Iterator[pa.RecordBatch]:
         """The table's change feed between two versions, both included."""
-        opened = self.opened(table, last)
+        opened, end = self.opened(table), end_of_old(self.folder(table))
         if opened is None:
             return
-        for batch in opened.load_cdf(starting_version=first, ending_version=last):
-            yield pa.record_batch(batch)
+        if first < end:
+            schema = _schema_of(opened)
+            for added in files_added(self.folder(table), first, min(last, end - 1)).to_pylist():
+                with self.folder(table).open(added["file"]) as file:
+                    rows = read_table(file, coerce_int96_timestamp_unit="us")
+                yield from _inserted(_fitting(rows, schema), added["version"], added["at"]).to_batches()
+        if last >= end:
+            for batch in self.open(table, last).load_cdf(starting_version=max(first, end), ending_version=last):
+                yield pa.record_batch(batch)
 
     def followable(self, table: str, first: int, last: int) -> bool:
         """Whether delta-rs reads all changes of these commits from the change feed.
@@ -98,14 +108,16 @@ class DeltaRs:
         """
         folder = self.folder(table)
         try:
-            tells_all = all(_tells_all(folder, version) for version in range(first, last + 1))
+            tells_all = all(_tells_all(folder, version) for version in range(max(first, end_of_old(folder)), last + 1))
         except FileNotFoundError:
             return False
         return tells_all and self.property(table, "delta.columnMapping.mode") in {None, "none"}
 
     def rows_changed(self, table: str, first: int) -> int:
         """The rows that the commits from a version on wrote, changed and deleted, by the metrics of the commits."""
-        return rows_changed_after(self.folder(table), first - 1) or 0
+        folder = self.folder(table)
+        in_log = max(first, end_of_old(folder))
+        return (rows_changed_after(folder, in_log - 1) or 0) + rows_removed(folder, first)
 
     def types(self, table: str, version: int | None = None) -> tuple[Column, ...] | None:
         """The columns of a table with their full types; None where there is no table."""
@@ -126,6 +138,11 @@ class DeltaRs:
         if head is None:
             return range(0)
         return range(oldest_version(self.folder(table)), head.version + 1)
+
+    def fed_versions(self, table: str) -> range:
+        """The versions of which ``changes`` has the feed: also those whose commits were removed from the log."""
+        versions = self.versions(table)
+        return range(0 if end_of_old(self.folder(table)) else versions.start, versions.stop)
 
     def is_whole(self, table: str, version: int) -> bool:
         """Whether all files of a version exist: VACUUM removes old files that the newest version does not use."""
@@ -389,6 +406,18 @@ def _fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         if field.name not in rows.column_names:
             rows = rows.append_column(field.name, pa.nulls(rows.num_rows, field.type))
     return rows.select(schema.names).cast(schema)
+
+
+def _inserted(rows: pa.Table, version: int, at: datetime) -> pa.Table:
+    """Rows that a commit inserted, with the columns of a change feed."""
+    columns = {
+        "_change_type": pa.repeat("insert", rows.num_rows),
+        "_commit_version": pa.repeat(pa.scalar(version, pa.uint64()), rows.num_rows),
+        "_commit_timestamp": pa.repeat(pa.scalar(at, pa.timestamp("ms")), rows.num_rows),
+    }
+    for name, column in columns.items():
+        rows = rows.append_column(name, column)
+    return rows
 
 
 def _head(folder: Folder, version: int) -> Head | None:

@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from pyarrow import ArrowException
 from pyarrow.parquet import ParquetFile
 
-from kaspr_delta.storage.folders import Folder
+from kaspr_delta.storage.folders import Folder, LocalFolder
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL
 from kaspr_delta.storage.native.log_files import LOG, commit_file, last_checkpoint, newest_version
+from kaspr_delta.storage.native.old_commits import IrregularError, end_of_old, keep_commits
 
 # The files of one version: its commit, checksum and checkpoint, and Hadoop's checksums of these, which are hidden.
 _OF_VERSION = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint\..*)")
@@ -34,19 +35,43 @@ def clean_log(location: Folder, kept: float) -> None:
     The caller holds the lock of the table's commits: a table that is made anew begins with the same names.
     """
     files = _files_of(location)
-    first = _first_to_keep(location, files, time.time() - kept)
+    _remove(location, files, _first_to_keep(location, files, time.time() - kept))
+
+
+def clean_followed_log(location: LocalFolder, kept: float, needed: int | None) -> None:
+    """The same for a topic or channel, whose old commits are kept elsewhere (``old_commits``).
+
+    ``needed`` is the first version that a stream needs; None: there is no stream.
+    """
+    files, moment = _files_of(location), time.time() - kept
+    first = _first_to_keep(location, files, moment, needed)
+    try:
+        keep_commits(location, first)
+    except IrregularError as irregular:
+        keep_commits(location, _first_to_keep(location, files, moment, irregular.version))
+    _remove(location, files, end_of_old(location))
+
+
+def _remove(location: Folder, files: Mapping[str, int], first: int) -> None:
+    """Remove the files of versions before the first one to keep.
+
+    Checkpoints go first, then the oldest commit: what is left can be read from its first version on, or from ``first``.
+    """
     old = [name for name, version in files.items() if version < first]
-    # Checkpoints first, then the oldest commit: what is left can be read from its first version on, or from ``first``.
     for name in sorted(old, key=lambda name: ("checkpoint" not in name, files[name], name)):
         location.remove(f"{LOG}/{name}")
 
 
-def _first_to_keep(location: Folder, files: Mapping[str, int], moment: float) -> int:
-    """The newest version with a checkpoint that can be read, before which all commits were made before a moment."""
+def _first_to_keep(location: Folder, files: Mapping[str, int], moment: float, needed: int | None = None) -> int:
+    """The newest version with a checkpoint that can be read, before which all commits were made before a moment.
+
+    None of these is ``needed``, which is the first of several such versions.
+    """
     commits = sorted(version for name, version in files.items() if f"{LOG}/{name}" == commit_file(version))
     young = (version for version in commits if location.stamp(commit_file(version)).time >= moment)
     # A reader begins at the checkpoint that the log names as its last one.
-    most = min(last_checkpoint(location) or 0, next(young, commits[-1]))
+    named = last_checkpoint(location) or 0
+    most = min(named, next(young, commits[-1]), commits[-1] if needed is None else needed)
     return next((version for version in reversed(commits) if version <= most and _begins(location, version)), 0)
 
 

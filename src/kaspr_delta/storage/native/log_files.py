@@ -81,7 +81,10 @@ def oldest_version(location: Folder) -> int:
 
 
 def rows_changed_after(location: Folder, version: int) -> int | None:
-    """The rows that the commits after a version wrote, changed or deleted; None where there is no table."""
+    """The rows that the commits after a version wrote, changed or deleted; None where there is no table.
+
+    As far as these commits are in the log.
+    """
     newest = newest_version(location)
     if newest is None:
         return None
@@ -110,7 +113,12 @@ def rows_of_commit(actions: Sequence[Mapping[str, Any]]) -> int:
     if counted:
         return sum(counted)
     added = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
-    return sum(int(json.loads(file.get("stats") or "{}").get("numRecords", 0)) for file in added)
+    return sum(map(rows_of, added))
+
+
+def rows_of(file: Mapping[str, Any]) -> int:
+    """The rows of an added file, by its statistics; 0 if it has none."""
+    return int(json.loads(file.get("stats") or "{}").get("numRecords", 0))
 
 
 def _bytes_of(actions: Iterable[Mapping[str, Any]], *kinds: str) -> int:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.spec.ddl import Column
+from kaspr_delta.spec.ddl import Column, quoted
+from kaspr_delta.storage.arrow_types import frame_of
+from kaspr_delta.storage.folders import Folder, LocalFolder
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.lazy_session import because, is_running, session_of
 from kaspr_delta.storage.namespace import FolderNamespace
 from kaspr_delta.storage.native.attempts import Attempts, NativeScan
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, columns_in
-from kaspr_delta.storage.native.log_cleaning import clean_log, has_long_log
+from kaspr_delta.storage.native.log_cleaning import clean_followed_log, clean_log, has_long_log
 from kaspr_delta.storage.native.log_files import commit_of, newest_in, newest_version
 from kaspr_delta.storage.native.look_up import look_up
 from kaspr_delta.storage.native.merge import merge
+from kaspr_delta.storage.native.old_commits import IrregularError, end_of_old, files_added
 from kaspr_delta.storage.native.sql_text import with_values
 from kaspr_delta.storage.spark.sql_text import creation, literal
 from kaspr_delta.storage.tables import (
@@ -125,6 +128,53 @@ class NativeTables(Tables):
         commit = None if folder is None else commit_of(folder, version)
         return None if commit is None else commit.change_files
 
+    def changes(self, spark: SparkSession, table: str, first: int = 0, last: int | None = None) -> DataFrame:
+        folder = self.namespace.folder(table)
+        if folder is None or first >= end_of_old(folder):
+            return super().changes(spark, table, first, last)
+        newest, end = newest_in(folder).version, end_of_old(folder)
+        try:
+            return self._rows_of(spark, folder, files_added(folder, first, newest if last is None else last))
+        except IrregularError:  # in the log
+            old = self._rows_of(spark, folder, files_added(folder, first, end - 1))
+            return old.unionByName(super().changes(spark, table, end, last))
+
+    def _rows_of(self, spark: SparkSession, folder: Folder, added: pa.Table) -> DataFrame:
+        """The change feed of commits that appended these files. Raises FileNotFoundError if one of them is gone."""
+        from pyspark.sql import functions as F
+
+        if gone := set(added["file"].to_pylist()) - set(folder.names()):
+            raise FileNotFoundError(f"{folder}/{min(gone)}")
+        rows = self.read(spark, folder.for_spark)
+        columns = [F.col(quoted(name)) for name in rows.columns]
+        reader = spark.read.schema(rows.schema).option("__globPaths__", "false")
+        paths = [(folder / name).for_spark for name in added["file"].unique().to_pylist()]
+        found = reader.parquet(*paths) if paths else rows.limit(0)
+        commits = frame_of(spark, added).select(
+            F.col("file").alias("_file"),
+            F.lit("insert").alias("_change_type"),
+            F.col("version").alias("_commit_version"),
+            F.col("at").alias("_commit_timestamp"),
+        )
+        named = found.select(*columns, F.col("_metadata.file_name").alias("_file"))
+        return named.join(F.broadcast(commits), "_file").drop("_file")
+
+    def as_they_are(self, versions: Mapping[str, int]) -> Tables:
+        return TablesAsTheyAre(self.namespace, self.limits, self.statistics, versions=versions)
+
+    def clean_followed_log(self, table: str, kept: int | None, needed: Callable[[], Mapping[str, int]]) -> None:
+        folder = self._delta.folder(table)
+        if not isinstance(folder, LocalFolder) or not has_long_log(folder):
+            return
+        # Files of a table with column mapping have other names of columns than the table.
+        if self._delta.property(table, "delta.columnMapping.mode") not in {None, "none"}:
+            return
+        first = needed().get(self._delta.table_id(table) or "")
+        far = newest_in(folder).version - self.limits.followed_commits
+        seconds = self.limits.log_kept if kept is None else kept / 1_000
+        with self.namespace.commit_lock(table):
+            clean_followed_log(folder, seconds, None if first is None or first < far else first)
+
     def clean_log(self, table: str) -> None:
         folder = self._delta.folder(table)
         if has_long_log(folder):
@@ -227,6 +277,21 @@ class NativeTables(Tables):
             "append", table, lambda opened: copied_from.copy_to(opened, upsert.columns, FIRST_ROWS)
         )
         return copied is not None
+
+
+@dataclass(frozen=True)
+class TablesAsTheyAre(NativeTables):
+    """The same tables, whose streams are batches: up to the ``versions`` by table, and also from removed commits."""
+
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+    def stream(self, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:  # noqa: ARG002
+        return self.changes(spark, table, first, self.versions[table])
+
+    def stream_after(self, spark: SparkSession, table: str, version: int, limit: str | None = None) -> DataFrame:  # noqa: ARG002
+        if version >= self.versions[table]:
+            return self.changes(spark, table, version, version).limit(0)
+        return self.changes(spark, table, version + 1, self.versions[table])
 
 
 class _SessionNeededError(Exception):

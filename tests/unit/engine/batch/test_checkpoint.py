@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, BatchId, Start, new_checkpoint
+from kaspr_delta.engine.batch.checkpoint import FIRST, STATE_FORMAT, BatchId, Start, new_checkpoint
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
+from kaspr_delta.engine.rows.local_rows import LocalRows
 
 
 def test_a_start_is_read_back_unchanged() -> None:
@@ -36,3 +37,14 @@ def test_the_newest_checkpoint_is_known_before_the_first_fold() -> None:
     log = Log(tables, "log")
     log.read_end(no_spark, {})
     assert new_checkpoint(log.end.newest_checkpoint).startswith("c00000008-")
+
+
+def test_a_checkpoint_that_goes_on_has_no_batch_that_makes_the_state_anew() -> None:
+    """Dead letters would be made anew by such a batch."""
+    no_spark: Any = None
+    tables: Any = SimpleNamespace(append=lambda *_: None)
+    for goes_on in (False, True):
+        log, effects = Log(tables, "log"), LocalRows.none(no_spark)
+        first, _ = log.begin(effects, BatchMetadata(), Start({}, {}), goes_on=goes_on)
+        assert (first.number == FIRST) is not goes_on
+        assert log.end.start_batch == log.end.last == first
