@@ -284,7 +284,7 @@ class Application:
         self.check(names)
         session_of(self._spark)
         self._look_again()
-        with observed(self.plan, listener) as observer:
+        with observed(self.plan, listener, is_test=not self._bound) as observer:
             runner = self._runner(observer)
             try:
                 return runner.until_quiet(self._refs(names), stop)
@@ -328,7 +328,7 @@ class Application:
             if known or not names:
                 # A task that was deleted and applied again starts a new schedule; the others keep theirs.
                 started = {task.ref: started[task.ref] for task in self.plan.tasks if task.ref in started}
-                with observed(self.plan, listener) as observer:
+                with observed(self.plan, listener, is_test=not self._bound) as observer:
                     runner = self._runner(observer)
                     runner.started = started
                     runner.continuously(stop, pause, self._refs(known), self._changed(runner, applied))

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from openlineage.client import OpenLineageClient
@@ -20,7 +19,7 @@ from openlineage.client.facet_v2 import error_message_run
 
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan
-from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, ResourceRef
 from kaspr_delta.plan.explain.flows import flows
 from kaspr_delta.runtime import run_events as events
 from kaspr_delta.runtime.failures import short_text
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _PRODUCER = "https://pypi.org/project/kaspr-delta"
+# Seconds for which the end of a run waits until everything is sent.
+_PATIENCE = 2.0
 # Outputs whose names only a run tells.
 _UNNAMED = ("topic by function", "topics that match")
 
@@ -47,37 +48,35 @@ class Lineage:
         """The lineage of an application, to the receiver that the environment names."""
         return cls(plan, OpenLineageClient(), os.environ.get("OPENLINEAGE_NAMESPACE", plan.application))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def close(self, *, failed: bool) -> None:
         """End the runs under way."""
         for ref in list(self._runs):
-            self._end(ref, RunState.COMPLETE)
-        self.client.close()
+            self._end(ref, RunState.ABORT if failed else RunState.COMPLETE, datetime.now(timezone.utc))
+        self.client.close(_PATIENCE)
 
-    def __call__(self, event: events.RunEvent) -> None:
+    def take(self, event: events.RunEvent, at: datetime) -> None:
+        """Receive an event."""
         match event:
             case events.Started() if event.resource not in self._runs:
                 self._runs[event.resource] = str(uuid.uuid4())
-                self._emit(event.resource, RunState.START, self._runs[event.resource])
+                self._emit(event.resource, RunState.START, at, self._runs[event.resource])
             case events.CaughtUp():
-                self._end(event.resource, RunState.COMPLETE)
+                self._end(event.resource, RunState.COMPLETE, at)
             case events.Failed(error=error):
-                self._end(event.resource, RunState.FAIL, short_text(error))
+                self._end(event.resource, RunState.FAIL, at, short_text(error))
 
-    def _end(self, ref: ResourceRef, state: RunState, message: str = "") -> None:
+    def _end(self, ref: ResourceRef, state: RunState, at: datetime, message: str = "") -> None:
         run = self._runs.pop(ref, None)
         if run is not None:
-            self._emit(ref, state, run, message)
+            self._emit(ref, state, at, run, message)
 
-    def _emit(self, ref: ResourceRef, state: RunState, run: str, message: str = "") -> None:
+    def _emit(self, ref: ResourceRef, state: RunState, at: datetime, run: str, message: str = "") -> None:
         read, written = datasets_of(self.plan, ref)
         facets = {"errorMessage": error_message_run.ErrorMessageRunFacet(message, "PYTHON")} if message else {}
         self.client.emit(
             RunEvent(
                 eventType=state,
-                eventTime=datetime.now(timezone.utc).isoformat(),
+                eventTime=at.isoformat(),
                 run=Run(run, {**facets}),
                 job=Job(self.namespace, f"{self.plan.application}.{ref}"),
                 inputs=[InputDataset(self.plan.schema, name) for name in read],
@@ -89,9 +88,13 @@ class Lineage:
 
 def datasets_of(plan: Plan, ref: ResourceRef) -> tuple[list[str], list[str]]:
     """The Delta tables that a resource reads, and those that it writes, as far as the plan names them."""
+    running = plan.running(ref)
     names = _delta_names(plan)
     read, written = flows(plan, ref)
-    running = plan.running(ref)
+    if isinstance(running, AgentPlan) and isinstance(running.input, ChannelInput):  # it follows the channel
+        join = running.input.join
+        label, channel = f"join/{join}", next(one.log for one in plan.joins if one.name == join)
+        read = tuple(channel if one == label and join not in running.tables else one for one in read)
     own = [names[str(ref)]] if str(ref) in names and ref.kind != "topic" else []
     if isinstance(running, JoinPlan):
         own.append(running.log)

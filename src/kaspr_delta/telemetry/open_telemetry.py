@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
-from types import TracebackType
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from opentelemetry import metrics, trace
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
 
 _NAME = "kaspr_delta"
 _STEPS = ("decide", "commit", "fold")
+# Milliseconds for which the end of a run waits until everything is sent.
+_PATIENCE = 2_000
 
 
 @dataclass
@@ -64,29 +65,29 @@ class Telemetry:
         _set_providers(plan.application_id)
         return cls(plan.application, trace.get_tracer(_NAME, VERSION), metrics.get_meter(_NAME, VERSION))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def close(self, *, failed: bool) -> None:  # noqa: ARG002  a failure was an event
         """Send what was not sent yet."""
         for provider in (trace.get_tracer_provider(), metrics.get_meter_provider()):
             if isinstance(provider, TracerProvider | MeterProvider):
-                provider.force_flush()
+                provider.force_flush(_PATIENCE)
 
-    def __call__(self, event: RunEvent) -> None:
+    def take(self, event: RunEvent, at: datetime) -> None:
+        """Receive an event."""
         about = {"kaspr.application": self.application, "kaspr.resource": str(event.resource)}
         match event:
             case BatchDone():
-                self._batch(event, about)
+                self._batch(event, about, at)
             case LagSeen(rows=rows):
                 self._lag.set(rows, about)
             case Failed(error=error):
                 self._failures.add(1, about)
-                span = self.tracer.start_span(f"failure of {event.resource}", Context(), attributes=about)
+                span = self.tracer.start_span(
+                    f"failure of {event.resource}", Context(), attributes=about, start_time=_nanoseconds(at)
+                )
                 span.set_status(Status(StatusCode.ERROR, short_text(error)))
-                span.end()
+                span.end(_nanoseconds(at))
 
-    def _batch(self, event: BatchDone, about: dict[str, str]) -> None:
+    def _batch(self, event: BatchDone, about: dict[str, str], end: datetime) -> None:
         report = event.report
         self._rows_in.add(report.rows_in, about)
         self._rows_out.add(report.rows_out, about)
@@ -101,7 +102,6 @@ class Telemetry:
             "kaspr.conflicts": report.conflicts,
         }
         took = work_of(json.loads(report.counts))
-        end = datetime.now(timezone.utc)
         at = end - timedelta(seconds=report.seconds)
         batch = self.tracer.start_span(
             f"batch of {event.resource}", Context(), attributes={**about, **counts}, start_time=_nanoseconds(at)
@@ -121,22 +121,31 @@ def _nanoseconds(at: datetime) -> int:
 
 
 def _set_providers(service: str) -> None:
-    """Set the providers of the process, unless it has some. The name of the service is the application's id."""
+    """Set the providers of the process, unless it has some. The name of the service is the application's id.
+
+    They do not wait for a receiver when the process ends: each run has sent everything.
+    """
     named = {} if "OTEL_SERVICE_NAME" in os.environ else {SERVICE_NAME: service}
     resource = Resource.create(named)
-    if not isinstance(trace.get_tracer_provider(), TracerProvider):
-        spans = TracerProvider(resource=resource)
-        if (exporter := _span_exporter()) is not None:
-            spans.add_span_processor(BatchSpanProcessor(exporter))
-        trace.set_tracer_provider(spans)
-    if not isinstance(metrics.get_meter_provider(), MeterProvider):
-        found = _metric_exporter()
-        readers = [] if found is None else [PeriodicExportingMetricReader(found)]
-        metrics.set_meter_provider(MeterProvider(readers, resource))
+    spans, numbers = _span_exporter(), _metric_exporter()
+    if spans is not None and not isinstance(trace.get_tracer_provider(), TracerProvider):
+        tracing = TracerProvider(resource=resource, shutdown_on_exit=False)
+        tracing.add_span_processor(BatchSpanProcessor(spans))
+        trace.set_tracer_provider(tracing)
+    if numbers is not None and not isinstance(metrics.get_meter_provider(), MeterProvider):
+        reader = PeriodicExportingMetricReader(numbers)
+        metrics.set_meter_provider(MeterProvider([reader], resource, shutdown_on_exit=False))
+
+
+def _exporter_of(signal: str) -> str:
+    """The kind of the exporter of a signal: by default ``otlp`` where an endpoint is named, else none."""
+    endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
+    default = "otlp" if any(map(os.environ.get, endpoints)) else "none"
+    return os.environ.get(f"OTEL_{signal}_EXPORTER") or default
 
 
 def _span_exporter() -> SpanExporter | None:
-    match os.environ.get("OTEL_TRACES_EXPORTER", "otlp"):
+    match _exporter_of("TRACES"):
         case "none":
             return None
         case "console":
@@ -147,7 +156,7 @@ def _span_exporter() -> SpanExporter | None:
 
 
 def _metric_exporter() -> MetricExporter | None:
-    match os.environ.get("OTEL_METRICS_EXPORTER", "otlp"):
+    match _exporter_of("METRICS"):
         case "none":
             return None
         case "console":

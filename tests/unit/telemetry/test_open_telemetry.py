@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from tests.unit.telemetry.collector import collector
 sdk = pytest.importorskip("opentelemetry.sdk.trace")
 
 JOIN = ResourceRef("join", "priced")
+NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
 COUNTS = {work("decide"): 200, work("commit"): 300, work("fold"): 500, work("rows merged"): 7}
 DONE = BatchDone(JOIN, BatchId("c1", 7), BatchReport(10, 4, 1, 0, 2, 1.0, json.dumps(COUNTS)))
 
@@ -48,23 +50,24 @@ def received() -> tuple[Any, Any, Any]:
 
 def test_a_batch_is_a_trace_with_a_span_for_each_step_one_after_another(received: tuple[Any, Any, Any]) -> None:
     telemetry, finished, _ = received
-    telemetry(DONE)
+    telemetry.take(DONE, NOON)
     *steps, batch = finished.get_finished_spans()
     assert [one.name for one in steps] == ["decide", "commit", "fold"]
     assert batch.name == "batch of join/priced"
     assert {one.parent.span_id for one in steps} == {batch.context.span_id}
     edges = [(one.start_time - batch.start_time, one.end_time - batch.start_time) for one in (*steps, batch)]
     assert edges == [(0, 2e8), (2e8, 5e8), (5e8, 1e9), (0, 1e9)]
+    assert batch.end_time == NOON.timestamp() * 1e9
     assert batch.attributes["kaspr.batch.number"] == 7
     assert batch.attributes["kaspr.resource"] == "join/priced"
-    telemetry(DONE)
+    telemetry.take(DONE, NOON)
     assert finished.get_finished_spans()[-1].context.trace_id != batch.context.trace_id
 
 
 def test_metrics_sum_the_batches_and_have_the_last_lag(received: tuple[Any, Any, Any]) -> None:
     telemetry, _, metrics = received
     for event in (DONE, DONE, LagSeen(JOIN, 9), LagSeen(JOIN, 3)):
-        telemetry(event)
+        telemetry.take(event, NOON)
     found = metrics()
     counts = [found[f"kaspr.{name}"].value for name in ("rows.in", "rows.out", "dead_letters", "lag")]
     assert counts == [20, 8, 2, 3]
@@ -74,7 +77,7 @@ def test_metrics_sum_the_batches_and_have_the_last_lag(received: tuple[Any, Any,
 
 def test_a_failure_is_a_span_with_the_error(received: tuple[Any, Any, Any]) -> None:
     telemetry, finished, metrics = received
-    telemetry(Failed(JOIN, ValueError("no such column")))
+    telemetry.take(Failed(JOIN, ValueError("no such column")), NOON)
     (span,) = finished.get_finished_spans()
     assert (span.status.status_code.name, span.status.description) == ("ERROR", "ValueError: no such column")
     assert metrics()["kaspr.failures"].value == 1
