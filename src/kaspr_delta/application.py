@@ -62,9 +62,9 @@ if TYPE_CHECKING:
 Starting = Callable[[Callable[[], "SparkSession"], str], "SparkSession"]
 """Calls the function that starts Spark, and returns its session; the text says why, and may be empty."""
 
-# Seconds between two checks of a lock or a registry that should change soon.
 _log = logging.getLogger(__name__)
 
+# Seconds between two checks of a lock or a registry that should change soon.
 _LOOK = 1.0
 # Seconds between two looks of a continuous run at the tables for which resources wait.
 _LOOK_AGAIN = 10.0

@@ -150,7 +150,7 @@ def _refuse_others(deployed: DeployedSchema, application: str, made_by: str, *, 
         raise SetupError(
             f"{deployed.name} was made by {maker}, not by {application}: drop the tables that you no longer want"
         )
-    for user, job, runs in deployed.users(besides=OPERATION if own_job else None):
+    for user, job, runs in deployed.users(besides=(application, OPERATION) if own_job else None):
         if user != application:
             raise SetupError(
                 f"{deployed.name} is also used by the application {user}: drop the tables that you no longer want"

@@ -40,6 +40,7 @@ from kaspr_delta.plan.names import current_view, differences_table, shown_table,
 from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.spec.ddl import columns_of, quoted
 from kaspr_delta.storage import layout as layouts
+from kaspr_delta.storage.folders import discard
 from kaspr_delta.storage.layout import PAIR
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.plan_tables import Settles, tables_kept_by, tables_of
@@ -67,7 +68,7 @@ def remove_data(spark: SparkSession, delta: Tables, plan: Plan, ref: ResourceRef
             delta.drop(spark, table)
     for table, _ in tables_kept_by(plan, ref):
         delta.drop(spark, table)
-    checkpoints_of(delta, ref).remove_all()
+    discard(checkpoints_of(delta, ref))
 
 
 def create_system_tables(spark: SparkSession, delta: Tables) -> None:

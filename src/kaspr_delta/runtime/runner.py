@@ -321,7 +321,8 @@ class Runner:
         lock: if another run works meanwhile, this one sees its unfolded batches or the commits that it has not read
         yet, and asks for the locks; or all is done, and what comes later is for later runs.
         """
-        if self.delta.namespace.locks_bind_other_processes:
+        namespace = self.delta.namespace
+        if namespace.locks_bind_other_processes or namespace.streams_go_on:  # only Spark's checkpoint knows the rest
             return False
         try:
             refs = _refs(stages)

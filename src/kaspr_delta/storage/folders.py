@@ -88,7 +88,7 @@ class Folder(Protocol):
         """Remove a file, if it is there."""
 
     def remove_all(self) -> None:
-        """Remove the folder with everything in it, as far as that is possible."""
+        """Remove the folder with everything in it, if it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,8 @@ class LocalFolder:
         (self.path / name).unlink(missing_ok=True)
 
     def remove_all(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +251,7 @@ class BucketFolder:
             obstore.delete(self._store, self._at(name))
 
     def remove_all(self) -> None:
-        with contextlib.suppress(StoreError), _library(self.uri) as obstore:
+        with _library(self.uri) as obstore:
             for some in obstore.list(self._store, f"{self._at('.')}/"):
                 obstore.delete(self._store, [one["path"] for one in some])
 
@@ -263,6 +264,12 @@ class BucketFolder:
     def _store(self) -> ObjectStore:
         url = urlsplit(self.uri)
         return _opened(f"{url.scheme}://{url.netloc}")
+
+
+def discard(folder: Folder) -> None:
+    """Remove a folder that nobody needs any more, as far as that is possible."""
+    with contextlib.suppress(OSError):
+        folder.remove_all()
 
 
 def create_once(folder: Folder, name: str, content: bytes) -> bool:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
+import os
 import re
-import tempfile
 import threading
 import time
 import zlib
@@ -32,8 +31,8 @@ _STATE_FOLDER = "_kaspr"
 _VOLUMES = Path("/Volumes")
 _UNITY = r"unity://([^./]+)\.([^./]+)/([^?]+)(?:\?internal=([^./&]+))?(?:[?&]location=(.+))?"
 _MORE = "?internal=SCHEMA, ?location=URI, or ?internal=SCHEMA&location=URI behind it"
-# The beginning of a URI; also of one that was a Path, which has one slash.
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+# The beginning of a URI; also of one that was a Path, which has one slash. One letter is a drive of Windows.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _BUCKET = re.compile(r"[a-z0-9]+://[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9._-]+)*/?")
 # Seconds between two looks at a lock that another process holds.
 _LOOK = 1.0
@@ -328,9 +327,9 @@ class Warehouse:
             return
         if scheme[1] not in STORES:
             expected = "expected a folder, s3://BUCKET/PATH, or unity://CATALOG.SCHEMA/VOLUME"
-            raise UsageError(f"warehouse {self.text!r}: {expected}; {scheme[1]}: is unknown")
-        if _BUCKET.fullmatch(self.text) is None:
             # The text is not repeated: somebody may have put credentials into it.
+            raise UsageError(f"a warehouse cannot be at {scheme[1]}://, which is unknown: {expected}")
+        if _BUCKET.fullmatch(self.text) is None:
             form = f"{scheme[1]}://BUCKET/PATH, of letters, digits and ._-"
             raise UsageError(f"a warehouse in a bucket is named {form}; credentials come from the environment")
 
@@ -385,7 +384,8 @@ class Warehouse:
     @property
     def store(self) -> Store | None:
         """The store that the bucket is in; None for a folder and a catalog."""
-        return STORES.get(self.text.partition(":")[0])
+        scheme = _SCHEME.match(self.text)
+        return None if scheme is None else STORES.get(scheme[1])
 
     @property
     def root(self) -> Folder:
@@ -403,12 +403,13 @@ class Warehouse:
 
     @property
     def log_file(self) -> Path | None:
-        """The file to which an embedded Spark writes its log. For a bucket it is in the folder for temporary files."""
+        """The file to which an embedded Spark writes its log. For a bucket it is in the user's folder for caches."""
         if self.is_unity:
             return None
         if self.is_here:
             return self._root / "spark.log"
-        return Path(tempfile.gettempdir(), f"kaspr-delta-{getpass.getuser()}.log")
+        caches = os.environ.get("XDG_CACHE_HOME")
+        return (Path(caches) if caches else Path.home() / ".cache") / "kaspr-delta" / "spark.log"
 
     @property
     def _root(self) -> Path:

@@ -41,14 +41,14 @@ class DeployedSchema:
         with asking():
             return sum(1 for _ in self.client.tables.list_summaries(catalog, schema_name_pattern=schema))
 
-    def users(self, besides: str | None = None) -> list[tuple[str, str, bool]]:
+    def users(self, besides: tuple[str, str] | None = None) -> list[tuple[str, str, bool]]:
         """The jobs that work on it: application, name, and whether a run is under way. Raises SetupError.
 
-        Jobs of the purpose ``besides`` are left out.
+        The jobs of the application and purpose ``besides`` are left out.
         """
         with asking():
             jobs = [job for job in self.client.jobs.list(expand_tasks=True) if self._is_warehouse_of(job)]
-            using = [job for job in jobs if besides is None or tag(job, PURPOSE_TAG) != besides]
+            using = [job for job in jobs if (tag(job, "application"), tag(job, PURPOSE_TAG)) != besides]
             return [
                 (
                     tag(job, "application"),

@@ -44,8 +44,10 @@ class Taken:
         def refused(resource: str) -> Any:
             raise AlreadyRunningError(resource)
 
-        binds = UnityNamespace.locks_bind_other_processes
-        self.namespace = SimpleNamespace(locks_bind_other_processes=binds, disk=None, resource_lock=refused)
+        binds, goes_on = UnityNamespace.locks_bind_other_processes, UnityNamespace.streams_go_on
+        self.namespace = SimpleNamespace(
+            locks_bind_other_processes=binds, streams_go_on=goes_on, disk=None, resource_lock=refused
+        )
 
 
 @pytest.fixture

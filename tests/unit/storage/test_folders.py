@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kaspr_delta.errors import AlreadyRunningError, SetupError
-from kaspr_delta.storage.folders import BucketFolder, Folder, LocalFolder, create_once
+from kaspr_delta.storage.folders import BucketFolder, Folder, LocalFolder, create_once, discard
 from kaspr_delta.storage.heartbeat import Lease
 
 
@@ -81,3 +81,24 @@ def test_a_lease_is_held_once(folder: Folder) -> None:
     with lease().held():
         assert folder.names() == ["lock.json"]
     assert folder.names() == []
+
+
+def test_what_cannot_be_removed_is_an_error_unless_nobody_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "table").mkdir()
+    (tmp_path / "table" / "rows").touch()
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    folder = LocalFolder(tmp_path) / "table"
+    with monkeypatch.context() as patched:
+        patched.setattr("os.unlink", refused)
+        with pytest.raises(PermissionError):
+            folder.remove_all()
+        discard(folder)
+    assert folder.has_file("rows")
+    folder.remove_all()
+    folder.remove_all()
+    assert not folder.has_folder(".")

@@ -19,7 +19,7 @@ from kaspr_delta.engine.batch.recovery import Recovery, cannot_go_on, table_ids
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.rows.planning import runs_here, side_by_side
 from kaspr_delta.plan.definition.state_definitions import rebuild_needed
-from kaspr_delta.storage.folders import Folder
+from kaspr_delta.storage.folders import Folder, discard
 from kaspr_delta.storage.gone import TABLE_REPLACED
 from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
 from kaspr_delta.storage.tables import Commit
@@ -178,7 +178,7 @@ class ResourceRun:
         """Begin a new stream at a start, or where batches have read more: commits that came as it started."""
         before = self._checkpoint
         self.recovery.begin_stream(spark, start)
-        before.remove_all()  # not needed any more: a kill before this line leaves only garbage
+        discard(before)  # not needed any more: a kill before this line leaves only garbage
 
 
 def have_nothing_to_do(

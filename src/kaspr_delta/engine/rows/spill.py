@@ -15,7 +15,7 @@ from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.arrow_types import spark_schema_of
-from kaspr_delta.storage.folders import Folder
+from kaspr_delta.storage.folders import Folder, discard
 from kaspr_delta.storage.limits import Limits
 
 
@@ -37,13 +37,13 @@ def rows_made(
 
 
 def _spilled(spark: SparkSession, groups: Iterable[pa.Table], schema: pa.Schema, folder: Folder) -> DataFrame:
-    folder.remove_all()  # of a process that was killed
+    discard(folder)  # of a process that was killed
     own = folder / uuid.uuid4().hex
     with own.writing("rows.parquet") as file, ParquetWriter(file, schema) as rows_in:
         for group in groups:
             rows_in.write_table(group)
     rows = spark.read.schema(spark_schema_of(schema)).parquet(own.for_spark)
-    weakref.finalize(rows, own.remove_all)
+    weakref.finalize(rows, discard, own).atexit = own.is_here  # a bucket may not answer; the next process removes it
     return rows
 
 
