@@ -14,6 +14,7 @@ from kaspr_delta.spec.document import Document, read_document
 from kaspr_delta.spec.fixture import Fixture
 from kaspr_delta.spec.limits import LONGEST_FILE, Allowance
 from kaspr_delta.spec.messages import found, spec_findings
+from kaspr_delta.spec.values_file import is_of_values
 from kaspr_delta.spec.yaml_text import documents, is_of_tests, shown_path
 
 
@@ -31,16 +32,21 @@ class LoadedFixture:
 
 def load_fixtures(path: Path) -> tuple[tuple[LoadedFixture, ...], tuple[Finding, ...]]:
     """The fixtures of a file, or of all ``*.test.yaml`` of a folder and its subfolders, and the findings about them."""
-    allowance, loaded, findings = Allowance(), list[LoadedFixture](), list[Finding]()
+    loaded, findings = list[LoadedFixture](), list[Finding]()
     for file in sorted(_files(path)) if path.is_dir() else [path]:
         name = shown_path(file)
         try:
             with file.open(encoding="utf-8-sig") as stream:
-                text = stream.read(LONGEST_FILE)
+                text = stream.read(LONGEST_FILE + 1)
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             findings.append(Finding(Severity.ERROR, Location(name), f"this file cannot be read: {reason}"))
             continue
+        if len(text) > LONGEST_FILE:
+            message = f"this file has more than {LONGEST_FILE:,} characters"
+            findings.append(Finding(Severity.ERROR, Location(name), message, "put its rows into files of their own"))
+            continue
+        allowance = Allowance()
         for line, lines in documents(text):
             document = read_document("\n".join(lines).rstrip() + "\n", name, 1 + line, allowance, None)
             spec, problems = _fixture(document)
@@ -53,7 +59,7 @@ def load_fixtures(path: Path) -> tuple[tuple[LoadedFixture, ...], tuple[Finding,
 def _files(folder: Path) -> Iterator[Path]:
     for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        yield from (Path(parent, name) for name in files if is_of_tests(name))
+        yield from (Path(parent, name) for name in files if is_of_tests(name) and not is_of_values(name))
 
 
 def _fixture(document: Document) -> tuple[Fixture | None, tuple[Finding, ...]]:

@@ -52,8 +52,9 @@ def overview_page(store: WebStore, plan: Plan, documents: Any, asked: Asked) -> 
         figures = store.figures(plan)
         lines = _lines(plan, reading.result(), figures)
     shown = [line for line in lines if _is_asked_for(line, asked)]
-    labels = {str(line.ref) for line in shown} & _around(plan, asked.query.get("around", ""))
-    drawn = picture(plan, labels)
+    labels, near = {str(line.ref) for line in shown}, _around(plan, asked.query.get("around", ""))
+    labels = labels if near is None else labels & near
+    drawn = picture(plan, labels & {box.label for box in picture(plan).boxes})  # a resource that waits has no box
     return {
         "title": "",
         "asked": asked,
@@ -69,6 +70,7 @@ def overview_page(store: WebStore, plan: Plan, documents: Any, asked: Asked) -> 
         "failed": _summed(lines, "letters"),
         "behind": _summed(lines, "lag"),
         "waiting": sum(line.waits for line in lines),
+        "in_order": _in_order(lines),
     }
 
 
@@ -97,11 +99,11 @@ def _is_asked_for(line: Line, asked: Asked) -> bool:
     )
 
 
-def _around(plan: Plan, label: str) -> set[str]:
-    """The labels of all boxes that a box depends on or that depend on it; all labels for no box."""
+def _around(plan: Plan, label: str) -> set[str] | None:
+    """The labels of all boxes that a box depends on or that depend on it; None if there is no such box."""
     graph: nx.DiGraph[str] = nx.DiGraph([(edge.source, edge.target) for edge in edges_of(plan)])
     if label not in graph:
-        return {box.label for box in picture(plan).boxes}
+        return None
     return {label, *nx.ancestors(graph, label), *nx.descendants(graph, label)}
 
 
@@ -123,6 +125,20 @@ def _summed(lines: list[Line], name: str) -> tuple[int, int]:
     """The sum of a number, and how many resources have it."""
     numbers = [number for line in lines if (number := _number(getattr(line, name)))]
     return sum(numbers), len(numbers)
+
+
+def _in_order(lines: list[Line]) -> str:
+    """A sentence of the numbers that are known, where all of them are 0."""
+    known = {
+        words: any(isinstance(value, int) for value in values) and not any(isinstance(value, str) for value in values)
+        for words, values in (
+            ("no dead letters", [line.letters for line in lines]),
+            ("no lag", [line.lag for line in lines]),
+        )
+    }
+    parts = [words for words, is_known in known.items() if is_known]
+    text = ", ".join([*parts, "and none waits" if parts else "none waits"])
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _number(value: int | str | None) -> int:

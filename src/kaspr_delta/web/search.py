@@ -12,6 +12,7 @@ from kaspr_delta.control.resource_status import kept_in
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.spec.kinds import short_kind
+from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.page_reads import PageReads, RowFilter, RowsFound
 from kaspr_delta.web.parts.listing import Asked
 from kaspr_delta.web.past import key_texts
@@ -55,11 +56,11 @@ def _hits(plan: Plan, documents: list[Document], text: str) -> Iterator[Hit]:
 
 
 def _holders(tables: PageReads, plan: Plan, key: str) -> list[ResourceRef]:
-    """The tables and results that have a row with a key."""
+    """The tables and results that have a row with a key, among those that can be read."""
     refs = [ref for one in (*plan.tables, *plan.joins) if kept_in(plan, ref := one.ref)]
     with ThreadPoolExecutor(_AT_ONCE) as at_once:
-        found = at_once.map(lambda ref: _has(tables, plan, ref, key), refs)
-        return [ref for ref, has in zip(refs, found, strict=True) if has]
+        found = at_once.map(lambda ref: readable(f"the rows of {ref}", lambda: _has(tables, plan, ref, key)), refs)
+        return [ref for ref, has in zip(refs, found, strict=True) if has is True]
 
 
 def _has(tables: PageReads, plan: Plan, ref: ResourceRef, key: str) -> bool:

@@ -59,6 +59,22 @@ def test_a_file_has_several_fixtures_and_a_folder_has_those_of_its_subfolders(tm
     assert len(load_fixtures(tmp_path / "shop" / "a.test.yaml")[0]) == 2
 
 
+def test_a_file_that_is_too_large_is_refused_as_a_whole(tmp_path: Path) -> None:
+    small = "test: a rule\nthen: {}\n"
+    (said,) = findings_of(tmp_path, f"{small}---\n# {'x' * 1_000_000}\n{small}")
+    assert "this file has more than 1,000,000 characters" in said
+    assert not load_fixtures(tmp_path)[0]
+
+
+def test_each_file_has_its_own_limit_and_files_of_values_are_no_fixtures(tmp_path: Path) -> None:
+    rows = "".join(f"      - {{key: {number}, value: 1}}\n" for number in range(4_000))
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.test.yaml").write_text(f"test: {name}\ngiven:\n  tables:\n    orders:\n{rows}then: {{}}\n")
+    (tmp_path / "values.test.yaml").write_text("bucket: x\n")
+    loaded, findings = load_fixtures(tmp_path)
+    assert (len(loaded), findings) == (3, ())
+
+
 def test_fixtures_are_no_manifests(tmp_path: Path) -> None:
     (tmp_path / "app.yaml").write_text(manifests("shop", "KasprApp/shop: {}\n"))
     (tmp_path / "app.test.yaml").write_text("test: one\nthen: {}\n")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, get_args
@@ -169,19 +170,39 @@ def _test(test: str) -> Callable[[Any], bool]:
     if compared is None:
         return lambda cell: test.lower() in cell_text(cell).lower()
     sign, than = compared["sign"], compared["than"].strip()
-    number = float(than) if re.fullmatch(r"[+-]?\d+(\.\d*)?", than) else None
+    number = Decimal(than) if _NUMBER.fullmatch(than) else None
+    moment = _moment(than)
 
     def passes(cell: Any) -> bool:
         if cell is None:
             return False
-        one, other = (cell, number) if _is_number(cell) and number is not None else (cell_text(cell), than)
-        return _SIGNS[sign](one, other)
+        if number is not None and _is_number(cell):
+            return _SIGNS[sign](Decimal(str(cell)), number)
+        if moment is not None and isinstance(cell, datetime):
+            return _SIGNS[sign](_in_utc(cell), moment)
+        return _SIGNS[sign](cell_text(cell), than)
 
     return passes
 
 
+def _moment(text: str) -> datetime | None:
+    """The moment that a text names, in UTC unless it has a zone; None for another text."""
+    try:
+        return _in_utc(datetime.fromisoformat(text.replace("Z", "+00:00")))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment.astimezone(timezone.utc) if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+
+
 def _is_number(cell: Any) -> bool:
-    return isinstance(cell, int | float | Decimal)
+    """Whether a cell is a number that can be ordered."""
+    return isinstance(cell, int | float | Decimal) and not isinstance(cell, bool) and math.isfinite(cell)
+
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 
 
 _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {

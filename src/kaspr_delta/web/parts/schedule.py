@@ -46,7 +46,7 @@ def _cron_in_words(text: str) -> str:
     minute, hour, *days = text.replace("?", "*").split()[:5]
     is_daily = days == ["*", "*", "*"]
     if len(text.split()) == len(_FIELDS):
-        if hour == "*" and is_daily and (step := re.fullmatch(r"\*/(\d+)", minute)):
+        if hour == "*" and is_daily and (step := re.fullmatch(r"\*/([1-9]\d*)", minute)) and not 60 % int(step[1]):
             return f"every {step[1]} minutes"
         if hour == "*" and is_daily and minute in {"*", "0"}:
             return "every minute" if minute == "*" else "every hour"

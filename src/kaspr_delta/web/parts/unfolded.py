@@ -78,9 +78,12 @@ def _parsed(value: Any) -> Any:
     if not isinstance(value, str | bytes):
         return value
     try:
-        return parse(value)
-    except SerializationError:
+        parsed = parse(value)
+        if "\\u" in (value if isinstance(value, str) else value.decode("utf-8", "replace")):
+            value_text(parsed).encode()
+    except (SerializationError, UnicodeEncodeError):  # half a surrogate pair is no text: the JSON shows it
         return value
+    return parsed
 
 
 def _is_json(text: str) -> bool:

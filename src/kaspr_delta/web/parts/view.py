@@ -42,7 +42,8 @@ def address(view: WebViewPlan, given: Mapping[str, str]) -> str | None:
     if not all(map(given.get, names)):
         return None
     pieces = (
-        part.text if part.parameter is None else quote(given[part.parameter], safe="") for part in parts_of(view.path)
+        quote(part.text, safe="/") if part.parameter is None else quote(given[part.parameter], safe="")
+        for part in parts_of(view.path)
     )
     query = given.get(_QUERY, "").lstrip("?") if _QUERY not in names else ""
     return "".join(pieces) + (f"?{quote(query, safe='=&%+')}" if query else "")
