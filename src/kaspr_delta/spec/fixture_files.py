@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from kaspr_delta.spec.diagnostics import Finding, Location, Severity, has_errors, sorted_findings
 from kaspr_delta.spec.document import Document, read_document
 from kaspr_delta.spec.fixture import Fixture
-from kaspr_delta.spec.limits import LONGEST_FILE, Allowance
+from kaspr_delta.spec.limits import Allowance
 from kaspr_delta.spec.messages import found, spec_findings
 from kaspr_delta.spec.values_file import is_of_values
-from kaspr_delta.spec.yaml_text import documents, is_of_tests, shown_path
+from kaspr_delta.spec.yaml_text import documents, is_of_tests, shown_path, text_of_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +35,9 @@ def load_fixtures(path: Path) -> tuple[tuple[LoadedFixture, ...], tuple[Finding,
     loaded, findings = list[LoadedFixture](), list[Finding]()
     for file in sorted(_files(path)) if path.is_dir() else [path]:
         name = shown_path(file)
-        try:
-            with file.open(encoding="utf-8-sig") as stream:
-                text = stream.read(LONGEST_FILE + 1)
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            findings.append(Finding(Severity.ERROR, Location(name), f"this file cannot be read: {reason}"))
-            continue
-        if len(text) > LONGEST_FILE:
-            message = f"this file has more than {LONGEST_FILE:,} characters"
-            findings.append(Finding(Severity.ERROR, Location(name), message, "put its rows into files of their own"))
+        text = text_of_file(file, Location(name), "this file", "put its rows into files of their own")
+        if isinstance(text, Finding):
+            findings.append(text)
             continue
         allowance = Allowance()
         for line, lines in documents(text):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from kaspr_delta.spec.diagnostics import Finding, Location, Severity
 from kaspr_delta.spec.document import read_document
-from kaspr_delta.spec.limits import LONGEST_FILE
 from kaspr_delta.spec.messages import found
 from kaspr_delta.spec.values import NAME, WAREHOUSE, Value
+from kaspr_delta.spec.yaml_text import text_of_file
 
 DEFAULTS = "values.yaml"
 _NAMES = re.compile(r"values([.-].*)?\.ya?ml")
@@ -26,14 +26,9 @@ def read_values(path: Path, shown: str) -> tuple[dict[str, Value], tuple[Finding
     It holds one mapping of names to texts, numbers and truth values.
     """
     at = Location(shown)
-    try:
-        with path.open(encoding="utf-8-sig") as stream:
-            text = stream.read(LONGEST_FILE + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        return {}, (Finding(Severity.ERROR, at, f"these values cannot be read: {reason}"),)
-    if len(text) > LONGEST_FILE:
-        return {}, (Finding(Severity.ERROR, at, f"this file has more than {LONGEST_FILE:,} characters"),)
+    text = text_of_file(path, at, "these values")
+    if isinstance(text, Finding):
+        return {}, (text,)
     document = read_document(text, at.file, 1)
     findings, data = list(document.findings), {} if document.data is None else document.data
     if not isinstance(data, dict):

@@ -1,10 +1,13 @@
-"""Files of YAML: which hold fixtures, their names in findings, and the documents of their text."""
+"""Files of YAML: which hold fixtures, their names in findings, their text, and the documents in it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from kaspr_delta.spec.diagnostics import Finding, Location, Severity
+from kaspr_delta.spec.limits import LONGEST_FILE
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _SEPARATOR = re.compile(r"^(---|\.\.\.)(?=\s|$)")
@@ -22,6 +25,19 @@ def shown_path(path: Path) -> str:
         return path.resolve().relative_to(Path.cwd()).as_posix()
     except (ValueError, OSError):
         return str(path)
+
+
+def text_of_file(path: Path, at: Location, called: str, hint: str = "") -> str | Finding:
+    """The text of a file, or a finding that it cannot be read, where it is ``called`` so, or is too large."""
+    try:
+        with path.open(encoding="utf-8-sig") as stream:
+            text = stream.read(LONGEST_FILE + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        return Finding(Severity.ERROR, at, f"{called} cannot be read: {reason}")
+    if len(text) > LONGEST_FILE:
+        return Finding(Severity.ERROR, at, f"this file has more than {LONGEST_FILE:,} characters", hint)
+    return text
 
 
 def documents(text: str) -> Iterator[tuple[int, list[str]]]:

@@ -41,11 +41,11 @@ class Store:
 
     def options(self) -> dict[str, str] | None:
         """The options of delta-rs beside the environment."""
-        return {"AWS_ALLOW_HTTP": "true"} if _endpoint().startswith("http://") else None
+        return {"AWS_ALLOW_HTTP": "true"} if _is_without_tls() else None
 
     def client(self) -> Mapping[str, Any]:
         """The options of obstore beside the environment."""
-        return {"client_options": {"allow_http": True}} if _endpoint().startswith("http://") else {}
+        return {"client_options": {"allow_http": True}} if _is_without_tls() else {}
 
     def packages(self, hadoop: str) -> list[str]:
         """The packages with which Spark reaches the store. Raises SetupError for a version of Hadoop never tried."""
@@ -81,6 +81,10 @@ STORES: Mapping[str, Store] = {"s3": _S3, "s3a": _S3}
 
 def _endpoint() -> str:
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+
+
+def _is_without_tls() -> bool:
+    return _endpoint().startswith("http://")
 
 
 def store_of(uri: str) -> Store:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,6 @@ class Telemetry:
     application: str
     tracer: Tracer
     meter: Meter
-    _lags: dict[str, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         count, seconds = self.meter.create_counter, self.meter.create_histogram

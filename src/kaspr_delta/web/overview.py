@@ -25,7 +25,10 @@ ZOOMS = ("", "50", "75", "100", "150")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A resource or topic in the table. ``status`` is None for a topic that is not bound; numbers may be reasons."""
+    """A resource or topic in the table. ``status`` is None for a topic that is not bound; numbers may be reasons.
+
+    ``stage`` is 0 for one that waits and has no box.
+    """
 
     ref: ResourceRef
     stage: int
@@ -54,7 +57,7 @@ def overview_page(store: WebStore, plan: Plan, documents: Any, asked: Asked) -> 
     shown = [line for line in lines if _is_asked_for(line, asked)]
     labels, near = {str(line.ref) for line in shown}, _around(plan, asked.query.get("around", ""))
     labels = labels if near is None else labels & near
-    drawn = picture(plan, labels & {box.label for box in picture(plan).boxes})  # a resource that waits has no box
+    drawn = picture(plan, labels & {str(line.ref) for line in shown if line.stage})
     return {
         "title": "",
         "asked": asked,

@@ -15,6 +15,7 @@ from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.page_reads import PageReads, RowFilter, RowsFound
 from kaspr_delta.web.parts.listing import Asked
+from kaspr_delta.web.parts.stored import key_columns
 from kaspr_delta.web.past import key_texts
 from kaspr_delta.web.store import WebStore
 
@@ -64,9 +65,8 @@ def _holders(tables: PageReads, plan: Plan, key: str) -> list[ResourceRef]:
 
 
 def _has(tables: PageReads, plan: Plan, ref: ResourceRef, key: str) -> bool:
-    table, declared = kept_in(plan, ref) or "", plan.table(ref.name)
+    table, names = kept_in(plan, ref) or "", key_columns(plan, ref)
     columns = tables.columns(table)
-    names = declared.typed.key if ref.kind == "table" and declared is not None and declared.typed else ("key",)
     if len(names) != 1 or names[0] not in columns or columns[names[0]].name != "STRING":
         return False
     one = {names[0]: columns[names[0]]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timezone
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,7 @@ from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.storage.layout import TOPIC
 from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.page_reads import RowFilter, RowsFound
-from kaspr_delta.web.parts.listing import Asked, Listing, listing
+from kaspr_delta.web.parts.listing import Asked, Listing, listing, moment_of
 from kaspr_delta.web.parts.neighbours import neighbours
 from kaspr_delta.web.parts.runs import charts_of
 from kaspr_delta.web.parts.stored import json_of
@@ -48,8 +47,8 @@ def _records(store: WebStore, plan: Plan, topic: TopicPlan, asked: Asked) -> Lis
     where = RowFilter(
         find=asked.find,
         keys=_keys(topic, asked.key) if asked.key else (),
-        since=_moment(asked.query.get("since", "")),
-        until=_moment(asked.query.get("until", "")),
+        since=moment_of(asked.query.get("since", "")),
+        until=moment_of(asked.query.get("until", "")),
     )
     columns = {one.name: one.type for one in columns_of(TOPIC.columns) if one.name != "seq"}
     found = store.tables.rows(topic.delta_name, None, columns, where, ("timestamp", "seq"), asked.reach, newest=True)
@@ -70,12 +69,3 @@ def _keys(topic: TopicPlan, key: str) -> tuple[bytes, ...]:
     """The bytes of a key that people type; JSON text may lack its quotes."""
     texts = key_texts(key) if topic.serializers.key == "json" else [key]
     return tuple(text.encode() for text in texts)
-
-
-def _moment(text: str) -> datetime | None:
-    """A moment in UTC, as a field of a form sends it; None for none."""
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.astimezone(timezone.utc) if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-    except (ValueError, OverflowError):
-        return None

@@ -14,10 +14,9 @@ import pytest
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.web.overview import Line, _in_order
 from kaspr_delta.web.parts.download import download
-from kaspr_delta.web.parts.listing import _test
+from kaspr_delta.web.parts.listing import _test, moment_of
 from kaspr_delta.web.parts.schedule import _cron_in_words
 from kaspr_delta.web.parts.unfolded import parsed
-from kaspr_delta.web.topic_page import _moment
 
 NINE = datetime(2026, 1, 1, 9, tzinfo=timezone.utc)
 
@@ -56,8 +55,8 @@ def test_objects_without_fields_are_json_text_in_parquet() -> None:
 
 
 def test_a_moment_beyond_the_calendar_is_none() -> None:
-    assert _moment("0001-01-01T00:00+14:00") is None
-    assert _moment("2026-01-01T10:00+01:00") == NINE
+    assert moment_of("0001-01-01T00:00+14:00") is None
+    assert moment_of("2026-01-01T10:00+01:00") == NINE
 
 
 def test_only_steps_that_divide_an_hour_are_said_in_words() -> None:

@@ -12,7 +12,7 @@ from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, TableTableJoin
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.layout import RECORDS
 from kaspr_delta.storage.page_reads import PageReads, RowFilter
-from kaspr_delta.web.parts.stored import json_of
+from kaspr_delta.web.parts.stored import json_of, key_columns
 from kaspr_delta.web.parts.unfolded import parsed, unfolded
 from kaspr_delta.web.past import NOT_SHOWN, key_texts
 
@@ -66,8 +66,8 @@ class Follower:
     def _side(self, title: str, about: str, name: str, keys: list[str]) -> Station:
         """The rows of a table, or of a join's result, with one of these keys."""
         table = self.plan.table_or_result(name)
-        ref = ResourceRef("table" if self.plan.table(name) else "join", name)
-        key = table.typed.key if table.typed is not None and table.typed.key else ("key",)
+        ref = ResourceRef.of(self.plan.label_of(name))
+        key = key_columns(self.plan, ref)
         if len(key) > 1:
             return Station(title, about, ref, [], "its key has several columns")
         # In a column of its own a key has no quotes.

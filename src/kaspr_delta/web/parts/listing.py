@@ -171,7 +171,7 @@ def _test(test: str) -> Callable[[Any], bool]:
         return lambda cell: test.lower() in cell_text(cell).lower()
     sign, than = compared["sign"], compared["than"].strip()
     number = Decimal(than) if _NUMBER.fullmatch(than) else None
-    moment = _moment(than)
+    moment = moment_of(than)
 
     def passes(cell: Any) -> bool:
         if cell is None:
@@ -185,7 +185,7 @@ def _test(test: str) -> Callable[[Any], bool]:
     return passes
 
 
-def _moment(text: str) -> datetime | None:
+def moment_of(text: str) -> datetime | None:
     """The moment that a text names, in UTC unless it has a zone; None for another text."""
     try:
         return _in_utc(datetime.fromisoformat(text.replace("Z", "+00:00")))

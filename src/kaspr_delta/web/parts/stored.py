@@ -1,4 +1,4 @@
-"""The columns of a resource's rows that hold JSON text."""
+"""The columns of a resource's rows: those of the key, and those that hold JSON text."""
 
 from __future__ import annotations
 
@@ -14,3 +14,9 @@ def json_of(plan: Plan, ref: ResourceRef) -> tuple[str, ...]:
         return json_columns(join, plan)
     one = plan.table(ref.name) if ref.kind == "table" else plan.topic(ref.name)
     return () if one is None or getattr(one, "typed", None) is not None else one.serializers.json_columns
+
+
+def key_columns(plan: Plan, ref: ResourceRef) -> tuple[str, ...]:
+    """The columns of the key in the rows of a table, or of a join's result."""
+    table = plan.table(ref.name) if ref.kind == "table" else None
+    return table.typed.key if table is not None and table.typed is not None else ("key",)
