@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kaspr_delta.storage.layout import RESOURCES
+from kaspr_delta.storage.layout import RESOURCES, RESULT
 from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.reads import NativeSystemTables
 from kaspr_delta.storage.opening import folder_tables
 
@@ -77,6 +78,21 @@ def test_two_processes_without_java_that_are_killed_lose_nothing_and_write_nothi
     keys, version = rows_of(warehouse)
     assert sorted(keys) == sorted(f"native-{n}-{number}" for n in range(2) for number in range(COMMITS))
     assert version == 2 * COMMITS
+
+
+def test_writers_that_create_a_table_at_once_create_it_once(warehouse: str) -> None:
+    for number in range(10):
+        delta = folder_tables(Warehouse(warehouse).namespace(f"created-{number}"))
+        assert isinstance(delta, DeltaRs)
+        # As in processes of their own: the caller's lock binds this process alone.
+        threads = [threading.Thread(target=delta.created, args=("rows", RESULT)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        head = delta.head("rows")
+        assert head is not None
+        assert head.version == 0
 
 
 def test_a_change_of_the_applied_manifests_waits_for_that_of_another_process(warehouse: str) -> None:

@@ -186,13 +186,16 @@ class DeltaRs:
         return True
 
     def _create(self, table: str, layout: Layout) -> None:
-        _deltalake().DeltaTable.create(
+        deltalake = _deltalake()
+        deltalake.DeltaTable.create(
             str(self.folder(table)),
             storage_options=self.namespace.options,
             schema=arrow_schema(layout.columns),
             mode="ignore",
             description=layout.storage.comment or None,
             configuration={**layout.properties, **self.namespace.properties},
+            # Else delta-rs commits a second metadata, of another table id, as the version after the other process's.
+            commit_properties=deltalake.CommitProperties(max_commit_retries=0),
         )
 
     def append(self, table: str, rows: pa.Table) -> None:
