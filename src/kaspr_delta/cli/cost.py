@@ -19,7 +19,14 @@ from kaspr_delta.cli.target import Target
 from kaspr_delta.control.daily import DailyWork
 from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs import Deployment, Storage
-from kaspr_delta.jobs.cost import BATCH_STATEMENTS, IDLE_STATEMENTS, DailyCost, Span, daily_costs
+from kaspr_delta.jobs.cost import (
+    BATCH_STATEMENTS,
+    IDLE_STATEMENTS,
+    MOST_SOURCE_STATEMENTS,
+    DailyCost,
+    Span,
+    daily_costs,
+)
 from kaspr_delta.jobs.usage import statements_query, usage_query
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.settings import SQL_WAREHOUSE_VARIABLE
@@ -157,7 +164,8 @@ def _assumptions(cost: Cost) -> Iterator[str]:
     started = "a task, on serverless compute" if serverless else "the cluster of a run, which its tasks share"
     yield f"A start of compute: {started}."
     if any(one.endless < one.jobs for one in cost.layouts):
-        yield f"Idle statements of a task that finds nothing new: {IDLE_STATEMENTS}, and 1 a table that it follows."
+        tables = f"1 a table that it follows, {MOST_SOURCE_STATEMENTS} at most"
+        yield f"Idle statements of a task that finds nothing new: {IDLE_STATEMENTS}, and {tables}."
     if any(one.endless for one in cost.layouts):
         yield "A job that never ends has its compute all day. It starts after deployments and failures only."
         yield f"Its idle statements: those of rounds that take no time, with pauses of {every}."

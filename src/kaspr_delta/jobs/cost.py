@@ -22,10 +22,13 @@ from kaspr_delta.spec.cron import quartz_firings_a_day
 from kaspr_delta.spec.durations import milliseconds
 
 IDLE_STATEMENTS = 4
-"""The statements of a task that finds nothing new, beside one for each table that its resources follow.
+"""The statements of a task that finds nothing new, beside those for the tables that its resources follow.
 
-tests/spark/test_streams_of_a_catalog.py counts them.
+tests/spark/test_streams_of_a_catalog.py counts them, and the next ones.
 """
+
+MOST_SOURCE_STATEMENTS = 2
+"""The most statements for these tables: two are asked by a statement each, more of them by two together."""
 
 BATCH_STATEMENTS = 10
 """The most statements of a small batch: versions, its stream, look-ups, commit, folds, the start of the next stream.
@@ -141,7 +144,8 @@ def _statements(plan: Plan, job: Mapping[str, Any], runs: Span, every: str) -> S
     if _is_endless(job):  # a round asks for the newest version of each source of each resource
         rounds = _DAY * 1_000 / milliseconds(every)
         return Span(0, sum(len(sources) for task in followed for sources in task) * rounds)
-    return runs * sum(IDLE_STATEMENTS + len(set(chain.from_iterable(task))) for task in followed)
+    tables = [len(set(chain.from_iterable(task))) for task in followed]
+    return runs * sum(IDLE_STATEMENTS + min(number, MOST_SOURCE_STATEMENTS) for number in tables)
 
 
 def _resources_of(plan: Plan, parameters: Sequence[str]) -> list[ResourceRef]:

@@ -428,17 +428,30 @@ class Tables:
 
     def query_each(self, spark: SparkSession, selects: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
         """The rows of a SELECT over each of some tables, as in ``query``. All have the same columns: one statement."""
-        names = {table: f"t{number}" for number, table in enumerate(selects)}
-        union = " UNION ALL ".join(
-            f"SELECT {literal(table)} AS of_table, * FROM ({_from(sql, names[table])})"
-            for table, sql in selects.items()
-        )
-        given: dict[str, Any] = {names[table]: self.read(spark, table) for table in selects}
-        rows = spark.sql(union, **given).collect()
-        found: dict[str, list[dict[str, Any]]] = {table: [] for table in selects}
-        for row in map(_in_utc, rows):
-            found[row.pop("of_table")].append(row)
-        return found
+        return _together(spark, {table: (self.read(spark, table), sql) for table, sql in selects.items()})
+
+    def changed_since(self, spark: SparkSession, known: Mapping[str, Commit]) -> Collection[str]:
+        """The tables with rows in their change data feed after a commit, or in another commit of its version.
+
+        It is one statement, which reads no file of the feed. A commit without changed rows, such as that of OPTIMIZE,
+        is not seen, and neither is a table that took another one's place if its commit of that version is such a one.
+        If a feed cannot be read, it is all tables.
+        """
+        from pyspark.errors import PySparkException
+
+        other = "SELECT 1 FROM t WHERE _commit_version > {version} OR _commit_timestamp <> {at} LIMIT 1"
+        try:
+            feeds = {
+                table: (
+                    self.changes(spark, table, commit.version),
+                    with_values(other, {"version": commit.version, "at": commit.at.astimezone(timezone.utc)}),
+                )
+                for table, commit in known.items()
+            }
+            found = _together(spark, feeds)
+        except PySparkException:  # as where commits were removed, or the columns were changed
+            return known.keys()
+        return [table for table, rows in found.items() if rows]
 
     def scan(self, spark: SparkSession, table: str, version: int | None = None) -> Scan:
         """A scan of all rows at a version, or at the newest one."""
@@ -620,6 +633,20 @@ def _few_texts(rows: Frame, column: str, limits: Limits) -> list[str]:
 def _from(sql: str, name: str) -> str:
     """A SELECT over ``t`` as a text for ``SparkSession.sql``, to which the rows are given by this name."""
     return sql.replace("{", "{{").replace("}", "}}").replace("FROM t", f"FROM {{{name}}}")
+
+
+def _together(spark: SparkSession, selects: Mapping[str, tuple[DataFrame, str]]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of SELECTs, each over rows that it calls ``t``, by one statement. All have the same columns."""
+    names = {label: f"t{number}" for number, label in enumerate(selects)}
+    union = " UNION ALL ".join(
+        f"SELECT {literal(label)} AS of_table, * FROM ({_from(sql, names[label])})"
+        for label, (_, sql) in selects.items()
+    )
+    given: dict[str, Any] = {names[label]: rows for label, (rows, _) in selects.items()}
+    found: dict[str, list[dict[str, Any]]] = {label: [] for label in selects}
+    for row in map(_in_utc, spark.sql(union, **given).collect()):
+        found[row.pop("of_table")].append(row)
+    return found
 
 
 def _in_utc(row: Row) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.topic_commit import DirectAppend
 from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.engine.rows.sequence import end_of
+from kaspr_delta.engine.rows.sequence import end_of, version_of
 
 LoggedBatch: TypeAlias = tuple[BatchId, Rows]
 """A batch of the log, with its rows as the log has them."""
@@ -27,6 +27,10 @@ class SourceTable(NamedTuple):
     def upto(self, version: int) -> int:
         """The position at which the table is read up to and with a version."""
         return end_of(version) if self.by_offset else version
+
+    def version(self, position: int) -> int:
+        """The last version that a position has read wholly."""
+        return version_of(position + 1) - 1 if self.by_offset else position
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -23,6 +26,10 @@ from kaspr_delta.storage.folders import Folder, discard
 from kaspr_delta.storage.gone import TABLE_REPLACED
 from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
 from kaspr_delta.storage.tables import Commit
+
+# Sources of which each is asked for its newest commit.
+_ASKED_AT_ONCE = 2
+_lot = random.SystemRandom()
 
 
 @dataclass
@@ -57,7 +64,7 @@ class ResourceRun:
         if runner.shipped:
             with runner.lock:
                 runner.read_log_end(spark)
-        self._note_versions(spark, partial(runner.delta.newest, spark))
+        self._note_versions(spark)
         if not self._versions_at_start or (every is None and self._has_read_all(spark)):
             return None
         unread = self._unread(spark)
@@ -84,12 +91,37 @@ class ResourceRun:
         changed = rebuild_needed(resource.ref, start.definition, resource.definition) is not None
         return not changed and not self.recovery.sources_changed(spark)
 
-    def has_read(self, spark: SparkSession, newest: Mapping[str, Commit]) -> bool:
-        """Whether everything up to the ``newest`` commit of each table was read."""
-        self._note_versions(spark, newest.__getitem__)
-        return self._has_read_all(spark)
+    def read_up_to(self, spark: SparkSession) -> Iterator[tuple[str, Commit | None]]:
+        """The tables of the sources with the last commit of each that was read; None if only its version is known."""
+        start = self._start
+        for name, source in self.sources(spark).items():
+            if source.table is not None:
+                at = start.times.get(name)
+                version = source.version(start.positions[name])
+                yield source.table, None if at is None else Commit(version, datetime.fromisoformat(at))
 
-    def _note_versions(self, spark: SparkSession, newest: Callable[[str], Commit]) -> None:
+    def has_read(self, spark: SparkSession, newest: Mapping[str, Commit]) -> bool:
+        """Whether the ``newest`` commits of tables were read, as far as these are sources.
+
+        A commit that is older than the position is that of another table, and so may one of the same version be.
+        """
+        start = self._start
+        for name, source in self.sources(spark).items():
+            commit = None if source.table is None else newest.get(source.table)
+            if source.table is None or commit is None:
+                continue
+            if start.positions[name] < source.upto(commit.version):
+                return False
+            if start.times.get(name) != commit.time and not self._is_the_same(spark, name, source.table):
+                return False
+        return True
+
+    def _is_the_same(self, spark: SparkSession, name: str, table: str) -> bool:
+        """Whether the table of a source is the one that was read."""
+        return self._start.tables[name] == str(self.runner.delta.table_id(spark, table))
+
+    def _note_versions(self, spark: SparkSession) -> None:
+        newest = partial(self.runner.delta.newest, spark)
         sources = self.sources(spark)
         found = {name: None if source.table is None else newest(source.table) for name, source in sources.items()}
         self._versions_at_start = {name: 0 if one is None else one.version for name, one in found.items()}
@@ -186,7 +218,7 @@ def have_nothing_to_do(
 ) -> bool:
     """Whether a run would write nothing for these resources. Reads only, so that it takes no lock.
 
-    It reads the ends of all logs by one statement, and the newest commit of each source once, whoever follows it.
+    It reads the ends of all logs by one statement, and the sources by two at most, see ``_newest_commits``.
     ``folded`` was read before (see ``folded_batches``): a batch that another process commits meanwhile counts as
     unfolded. False for resources that can have work without a new commit.
     """
@@ -195,8 +227,26 @@ def have_nothing_to_do(
     unfolded = read_ends(spark, [(run.runner.log, folded.get(str(run.resource.ref), {})) for run in runs])
     if any(unfolded) or not all(run.goes_on(spark, folded) for run in runs):
         return False
-    sources = [source.table for run in runs for source in run.sources(spark).values()]
-    tables = dict.fromkeys(table for table in sources if table is not None)
-    newest = side_by_side([partial(runs[0].runner.delta.newest, spark, table) for table in tables])
-    commits = dict(zip(tables, newest, strict=True))
-    return all(run.has_read(spark, commits) for run in runs)
+    newest = _newest_commits(spark, runs)
+    return all(run.has_read(spark, newest) for run in runs)
+
+
+def _newest_commits(spark: SparkSession, runs: Sequence[ResourceRun]) -> Mapping[str, Commit]:
+    """The newest commit of each source that may have a new one.
+
+    The change data feeds of all sources are read by one statement. That shows neither commits without changed rows nor
+    every replaced table, so one source, drawn by lot, is asked for its newest commit all the same: soon each one was.
+    """
+    read: dict[str, set[Commit | None]] = {}
+    for table, commit in chain.from_iterable(run.read_up_to(spark) for run in runs):
+        read.setdefault(table, set()).add(commit)
+    # Two sources are asked by two statements either way, and of its newest commit each one tells more.
+    drawn = list(read) if len(read) <= _ASKED_AT_ONCE else [_lot.choice(list(read))]
+    # Readers of a table that have read it differently are rare: as after OPTIMIZE.
+    known = {table: one for table, (one, *others) in read.items() if one is not None and not others}
+    known = {table: commit for table, commit in known.items() if table not in drawn}
+    delta = runs[0].runner.delta
+    unchanged = known.keys() - set(delta.changed_since(spark, known)) if known else set()
+    asked = [table for table in read if table not in unchanged]
+    newest = side_by_side([partial(delta.newest, spark, table) for table in asked])
+    return dict(zip(asked, newest, strict=True))

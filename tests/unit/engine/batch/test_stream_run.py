@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kaspr_delta.engine.batch import stream_run
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.decision import SourceTable
@@ -29,9 +30,19 @@ READ = Start(
 )
 
 
+def _logged(batch: tuple[int, Start | None]) -> dict[str, Any]:
+    """The row of a log with the metadata of a batch."""
+    number, start = batch
+    memo, text = BatchMetadata().to_json(), None if start is None else start.to_json()
+    return {"checkpoint": "c1", "batch": number, "memo": memo, "start": text}
+
+
 @dataclass
 class Catalog:
-    """Tables of a catalog, and a log whose last batches are these, each with its number and perhaps a start."""
+    """Tables of a catalog, and logs whose last batches are these, each with its number and perhaps a start.
+
+    ``starts`` has the batches of a log that has others.
+    """
 
     batches: dict[int, Start | None] = field(default_factory=lambda: {7: READ})
     newest_of: dict[str, Commit] = field(
@@ -39,24 +50,21 @@ class Catalog:
     )
     ids: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    feeds_changed: set[str] = field(default_factory=set)
+    starts: dict[str, dict[int, Start | None]] = field(default_factory=dict)
     namespace = SimpleNamespace(streams_go_on=False)
 
     def query_each(self, _: Any, selects: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
         self.asked.append("logs")
-        rows = [
-            {
-                "checkpoint": "c1",
-                "batch": number,
-                "memo": BatchMetadata().to_json(),
-                "start": None if start is None else start.to_json(),
-            }
-            for number, start in self.batches.items()
-        ]
-        return dict.fromkeys(selects, rows)
+        return {log: list(map(_logged, self.starts.get(log, self.batches).items())) for log in selects}
 
     def newest(self, _: Any, table: str) -> Commit:
         self.asked.append(f"version of {table}")
         return self.newest_of[table]
+
+    def changed_since(self, _: Any, known: dict[str, Commit]) -> list[str]:
+        self.asked.append(f"feeds of {', '.join(sorted(known))}")
+        return [table for table in known if table in self.feeds_changed]
 
     def table_id(self, _: Any, table: str) -> str:
         self.asked.append(f"id of {table}")
@@ -70,6 +78,7 @@ class Join:
     definition: dict[str, str] = field(default_factory=lambda: {"type": "inner"})
     timed: bool = False
     name: str = "priced"
+    left: str = "orders"
     table_group = "join/priced"
 
     @property
@@ -81,7 +90,7 @@ class Join:
         return f"log of {self.name}"
 
     def sources(self, _: Any) -> dict[str, SourceTable]:
-        return {"left": SourceTable("orders"), "right": SourceTable("products")}
+        return {"left": SourceTable(self.left), "right": SourceTable("products")}
 
 
 def idle(catalog: Catalog, *joins: Join, state: int | None = None) -> bool:
@@ -140,6 +149,68 @@ def test_without_the_times_of_commits_the_ids_of_tables_are_compared() -> None:
 def test_other_work_is_found_without_a_look_at_the_sources(catalog: Catalog, join: Join, state: int) -> None:
     assert not idle(catalog, Join(name="same"), join, state=state)
     assert not [asked for asked in catalog.asked if asked.startswith("version")]
+
+
+TWO_JOINS = (Join(), Join(name="returned", left="returns"))
+
+
+@pytest.fixture(params=["orders", "products", "returns"])
+def drawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The source that is drawn by lot."""
+    table: str = request.param
+    monkeypatch.setattr(stream_run, "_lot", SimpleNamespace(choice=lambda tables: tables[tables.index(table)]))
+    return table
+
+
+@pytest.fixture
+def three() -> Catalog:
+    """A catalog with three sources."""
+    catalog = Catalog()
+    catalog.newest_of["returns"] = Commit(3, NOON)
+    return catalog
+
+
+def test_of_many_sources_all_feeds_are_read_by_one_statement_and_one_newest_commit(drawn: str, three: Catalog) -> None:
+    assert idle(three, *TWO_JOINS)
+    others = sorted({"orders", "products", "returns"} - {drawn})
+    assert three.asked == ["logs", f"feeds of {', '.join(others)}", f"version of {drawn}"]
+
+
+@pytest.mark.usefixtures("drawn")
+@pytest.mark.parametrize("changed", ["orders", "products", "returns"])
+def test_rows_in_the_feed_of_any_source_are_news(three: Catalog, changed: str) -> None:
+    three.feeds_changed = {changed}
+    three.newest_of[changed] = Commit(6, NOON + SECOND)
+    assert not idle(three, *TWO_JOINS)
+
+
+@pytest.mark.usefixtures("drawn")
+def test_feeds_that_cannot_be_read_are_no_news_where_the_newest_commits_were_read(three: Catalog) -> None:
+    three.feeds_changed = {"orders", "products", "returns"}
+    assert idle(three, *TWO_JOINS)
+
+
+def test_a_commit_without_changed_rows_is_found_when_its_table_is_drawn(drawn: str, three: Catalog) -> None:
+    three.newest_of["returns"] = Commit(4, NOON + SECOND)
+    assert idle(three, *TWO_JOINS) is (drawn != "returns")
+
+
+@pytest.mark.usefixtures("drawn")
+@pytest.mark.parametrize("other", [{"times": {}}, {"positions": {"left": 3, "right": 4}}])
+def test_a_source_that_has_no_one_known_commit_is_asked_for_its_newest_one(
+    three: Catalog, other: dict[str, Any]
+) -> None:
+    three.batches = {7: replace(READ, **other)}
+    three.starts = {"log of returned": {7: READ}}
+    idle(three, *TWO_JOINS)
+    assert "version of products" in three.asked
+
+
+@pytest.mark.parametrize("by_offset", [True, False])
+def test_a_position_in_the_middle_of_a_version_has_read_the_one_before(by_offset: bool) -> None:
+    source = SourceTable("orders", by_offset)
+    assert source.version(source.upto(5)) == 5
+    assert source.version(source.upto(5) - 1) == 4
 
 
 def test_the_time_of_a_commit_holds_while_the_position_stays() -> None:
