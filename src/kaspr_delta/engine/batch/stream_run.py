@@ -38,11 +38,10 @@ class ResourceRun:
 
     runner: BatchRunner
     recovery: Recovery
-    # By source, the version of its table at the start of the current stream, and the times of these commits.
-    _versions_at_start: Mapping[str, int] = field(default_factory=dict, init=False)
-    _times_at_start: Mapping[str, str] = field(default_factory=dict, init=False)
-    # Of the stream that ended last: its first batch, and the versions at its start.
-    _last_stream: tuple[BatchId, Mapping[str, int]] | None = field(default=None, init=False)
+    # By table, its newest commit at the start of the current stream.
+    _at_start: Mapping[str, Commit] = field(default_factory=dict, init=False)
+    # Of the stream that ended last: its first batch, and the commits at its start.
+    _last_stream: tuple[BatchId, Mapping[str, Commit]] | None = field(default=None, init=False)
 
     @property
     def resource(self) -> Resource[Any]:
@@ -64,8 +63,10 @@ class ResourceRun:
         if runner.shipped:
             with runner.lock:
                 runner.read_log_end(spark)
-        self._note_versions(spark)
-        if not self._versions_at_start or (every is None and self._has_read_all(spark)):
+        sources = self.sources(spark)
+        tables = [source.table for source in sources.values() if source.table is not None]
+        self._at_start = {table: runner.delta.newest(spark, table) for table in tables}
+        if not sources or (every is None and self._has_read_all(spark)):
             return None
         unread = self._unread(spark)
         if not unread.positions:  # a run that died had read all news
@@ -120,13 +121,6 @@ class ResourceRun:
         """Whether the table of a source is the one that was read."""
         return self._start.tables[name] == str(self.runner.delta.table_id(spark, table))
 
-    def _note_versions(self, spark: SparkSession) -> None:
-        newest = partial(self.runner.delta.newest, spark)
-        sources = self.sources(spark)
-        found = {name: None if source.table is None else newest(source.table) for name, source in sources.items()}
-        self._versions_at_start = {name: 0 if one is None else one.version for name, one in found.items()}
-        self._times_at_start = {name: one.time for name, one in found.items() if one is not None}
-
     def finish(self, spark: SparkSession) -> None:
         """End a stream that has processed everything that was present at its start."""
         runner = self.runner
@@ -134,8 +128,10 @@ class ResourceRun:
         if self._start.tables:
             with runner.lock:
                 runner.read_log_end(spark)
-                self._continue(spark, replace(self._start, positions=self._newest(spark), times=self._times_at_start))
-        self._last_stream = runner.log.end.start_batch, self._versions_at_start
+                sources = self.sources(spark).items()
+                times = {name: self._at_start[one.table].time for name, one in sources if one.table is not None}
+                self._continue(spark, replace(self._start, positions=self._newest(spark), times=times))
+        self._last_stream = runner.log.end.start_batch, self._at_start
 
     @property
     def _start(self) -> Start:
@@ -164,13 +160,12 @@ class ResourceRun:
         """
         start, delta = self._start, self.runner.delta
         if self._last_stream is not None and self._last_stream[0] == self.runner.log.end.start_batch:
-            return self._versions_at_start == self._last_stream[1]
+            return self._at_start == self._last_stream[1]
         if start.tables:
-            if start.positions == self._newest(spark) and start.times == self._times_at_start:
-                return True
-            return not self._news(spark) and start.tables == table_ids(self.runner, spark)
-        sources = sorted(self.sources(spark).items())
-        tables = [(source.table, self._versions_at_start[name]) for name, source in sources if source.table is not None]
+            return self.has_read(spark, self._at_start)
+        sources = self.sources(spark)
+        of_sources = [sources[name].table for name in sorted(sources)]
+        tables = [(table, self._at_start[table].version) for table in of_sources if table is not None]
         if len(tables) < len(sources):  # the checkpoint has no version of an endpoint
             return False
         positions = positions_in(self._checkpoint)
@@ -183,7 +178,10 @@ class ResourceRun:
 
     def _newest(self, spark: SparkSession) -> dict[str, int]:
         """The positions at which the tables are read as far as they were when the stream began."""
-        return {name: source.upto(self._versions_at_start[name]) for name, source in self.sources(spark).items()}
+        return {
+            name: source.upto(0 if source.table is None else self._at_start[source.table].version)
+            for name, source in self.sources(spark).items()
+        }
 
     def _news(self, spark: SparkSession) -> dict[str, int]:
         """The sources whose tables have new commits, with their positions."""
