@@ -161,7 +161,7 @@ def _write(report: Mapping[str, object], folder: Path) -> None:
     file = folder / _REPORT
     new = folder / f"_{_REPORT}"
     try:
-        new.write_text(_text(report) + "\n")
+        new.write_text(_text(report) + "\n", encoding="utf-8")
         new.replace(file)
     except OSError as error:
         warn(f"{file} cannot be written: {error.strerror}")
