@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+import networkx as nx
+
 from kaspr_delta.spec.fixture import ANY
 
 Fields = Mapping[str, Any]
@@ -16,39 +18,46 @@ Fields = Mapping[str, Any]
 def differences(expected: Sequence[Fields], found: Sequence[Fields]) -> Iterator[str]:
     """A sentence for each difference.
 
-    Those with one key are compared in their order. The order of different keys does not count, nor does that of
-    expected ones without a key: each of these takes one with another key that equals it, if there is one.
+    Those with one key are compared in their order; the windows of a key are told apart where an expected one names its
+    window. The order of different keys does not count, nor does that of expected ones without a key: as many of these
+    as possible take one with another key that equals them.
     """
-    keys = {_key(one): None for one in (*expected, *found)}
-    named = {_key(one) for one in expected}
-    rest = [one for one in found if _key(one) not in named]
-    without = [one for one in expected if _key(one) is None]
+    windows = any("window_start" in one for one in expected)
+    keys = {_key(one, windows=windows): None for one in (*expected, *found)}
+    named = {_key(one, windows=windows) for one in expected}
+    rest = [one for one in found if _key(one, windows=windows) not in named]
+    without = [one for one in expected if _key(one, windows=windows) is None]
     for key in keys:
         if key is not None and (key in named or not without):
-            wanted = [one for one in expected if _key(one) == key]
-            yield from _in_order(wanted, [one for one in found if _key(one) == key])
+            of_key = [[one for one in some if _key(one, windows=windows) == key] for some in (expected, found)]
+            yield from _paired(*of_key)
     if without:
-        yield from _in_order(*_unmatched(without, rest))
+        yield from _paired(*_unmatched(without, rest))
 
 
-def _key(one: Fields) -> str | None:
-    """The key as text; None for an expected one that has none, or any."""
-    return None if "key" not in one or one["key"] == ANY else _text(one["key"])
+def _key(one: Fields, *, windows: bool) -> str | None:
+    """The key, and its window if these are told apart, as text; None for an expected one that has none, or any."""
+    if "key" not in one or one["key"] == ANY:
+        return None
+    return json.dumps([one["key"], one.get("window_start") if windows else None], sort_keys=True)
 
 
 def _unmatched(expected: Sequence[Fields], found: Sequence[Fields]) -> tuple[list[Fields], list[Fields]]:
-    """Those that are left when each expected one has taken the first that equals it."""
-    left, missing = list(found), []
-    for one in expected:
-        equal = next((at for at, other in enumerate(left) if not any(_unlike(one, other, ""))), None)
-        if equal is None:
-            missing.append(one)
-        else:
-            del left[equal]
-    return missing, left
+    """Those that are left when as many expected ones as possible have each taken one that equals it."""
+    equal: nx.Graph[tuple[str, int]] = nx.Graph()
+    wanted = [("expected", at) for at in range(len(expected))]
+    equal.add_nodes_from(wanted)
+    for at, one in enumerate(expected):
+        for other_at, other in enumerate(found):
+            if not any(_unlike(one, other, "")):
+                equal.add_edge(("expected", at), ("found", other_at))
+    taken = nx.bipartite.hopcroft_karp_matching(equal, wanted)
+    missing = [one for at, one in enumerate(expected) if ("expected", at) not in taken]
+    return missing, [one for at, one in enumerate(found) if ("found", at) not in taken]
 
 
-def _in_order(expected: Sequence[Fields], found: Sequence[Fields]) -> Iterator[str]:
+def _paired(expected: Sequence[Fields], found: Sequence[Fields]) -> Iterator[str]:
+    """The differences of each expected one and the found one in its place."""
     for one, other in zip_longest(expected, found):
         if other is None:
             yield f"missing: {_text(one)}"

@@ -68,6 +68,26 @@ def test_those_without_a_key_take_the_first_that_equals_them() -> None:
     assert list(differences([{"value": 1}], [row("a", 3), row("b", 1)])) == ['not expected: {"key": "a", "value": 3}']
 
 
+def test_an_expected_any_leaves_what_another_one_needs() -> None:
+    assert not list(differences([{"value": "<any>"}, {"value": 5}], [row("a", 5), row("b", 6)]))
+    expected: list[Fields] = [{"value": {"x": "<any>"}}, {"value": {"x": 1, "y": 2}}, {"value": {"x": 1, "y": "<any>"}}]
+    found = [row("a", {"x": 1, "y": 2}), row("b", {"x": 1, "y": 3}), row("c", {"x": 1})]
+    assert not list(differences(expected, found))
+
+
+def test_the_fields_of_a_key_have_no_order() -> None:
+    assert not list(differences([row({"a": 1, "b": 2}, 1)], [row({"b": 2, "a": 1}, 1)]))
+
+
+def test_windows_of_a_key_are_told_apart_where_they_are_named() -> None:
+    found = [{**row("a", 1), "window_start": 60}, {**row("a", 2), "window_start": 0}]
+    assert not list(differences(list(reversed(found)), found))
+    assert not list(differences([row("a", 1), row("a", 2)], found))
+    assert list(differences([{**row("a", 2), "window_start": 0}], found)) == [
+        'not expected: {"key": "a", "value": 1, "window_start": 60}'
+    ]
+
+
 def test_a_truth_value_is_no_number_and_a_whole_fraction_is_one() -> None:
     assert list(differences([row("a", 1)], [row("a", True)])) == ['"a": value is true, expected 1']
     assert not list(differences([row("a", 19.0)], [row("a", 19)]))
