@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.serde.json_text import value_text
+from kaspr_delta.serde.typed_values import plain_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +52,7 @@ def inferred(values: Sequence[Any]) -> pa.Array:
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # several types, or a number of more than 64 bits
-        return pa.array([None if value is None else value_text(value) for value in values], pa.string())
+        return pa.array([None if value is None else value_text(plain_json(value)) for value in values], pa.string())
 
 
 def _package(name: str) -> Any:

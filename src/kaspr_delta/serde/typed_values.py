@@ -134,7 +134,7 @@ def plain_json(value: Any) -> Any:
     """
     match value:
         case Mapping():
-            return {name: plain_json(item) for name, item in value.items()}
+            return {plain_json(name): plain_json(item) for name, item in value.items()}
         case list() | tuple():
             return [plain_json(item) for item in value]
         case bytes():

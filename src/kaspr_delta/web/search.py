@@ -40,7 +40,7 @@ def search_page(store: WebStore, plan: Plan, documents: list[Document], asked: A
         "asked": asked,
         "hits": sorted(hits, key=lambda hit: bool(hit.line)),
         "looks_up": looks_up,
-        "holders": _holders(store.tables, plan, asked.find) if looks_up else [],
+        **(_looked_up(store.tables, plan, asked.find) if looks_up else {}),
     }
 
 
@@ -56,12 +56,16 @@ def _hits(plan: Plan, documents: list[Document], text: str) -> Iterator[Hit]:
             yield Hit(ref, line.strip())
 
 
-def _holders(tables: PageReads, plan: Plan, key: str) -> list[ResourceRef]:
-    """The tables and results that have a row with a key, among those that can be read."""
+def _looked_up(tables: PageReads, plan: Plan, key: str) -> dict[str, list[Any]]:
+    """The tables and results that have a row with a key, and those that cannot be read, with the reasons."""
     refs = [ref for one in (*plan.tables, *plan.joins) if kept_in(plan, ref := one.ref)]
     with ThreadPoolExecutor(_AT_ONCE) as at_once:
         found = at_once.map(lambda ref: readable(f"the rows of {ref}", lambda: _has(tables, plan, ref, key)), refs)
-        return [ref for ref, has in zip(refs, found, strict=True) if has is True]
+        pairs = list(zip(refs, found, strict=True))
+    return {
+        "holders": [ref for ref, has in pairs if has is True],
+        "unknown": [(ref, reason) for ref, reason in pairs if isinstance(reason, str)],
+    }
 
 
 def _has(tables: PageReads, plan: Plan, ref: ResourceRef, key: str) -> bool:

@@ -47,7 +47,8 @@ def test_objects_become_columns_and_anything_else_stays() -> None:
         {"key": 1, "value.name": None, "value.at.zip": None, "value.tags": None},
     ]
     assert unfolded([{"v": {"a": 1}}, {"v": "text"}]) == [{"v": {"a": 1}}, {"v": "text"}]
-    assert unfolded([{"v.a": 0, "v": {"a": 1}}]) == [{"v.a": 0, "v": {"a": 1}}]
+    for same in ({"v.a": 0, "v": {"a": 1}}, {"v": {"a": 1}, "v.a": 0}, {"v": {"a.b": 1, "a": {"b": 2}}}):
+        assert unfolded([same]) == [same]
     wide = {f"f{number}": number for number in range(MOST_FIELDS + 1)}
     assert unfolded([{"v": wide}]) == [{"v": wide}]
     assert unfolded([{"v": {}}]) == [{"v": {}}]
@@ -56,7 +57,9 @@ def test_objects_become_columns_and_anything_else_stays() -> None:
 
 def test_text_that_is_no_json_is_shown_as_it_is() -> None:
     assert parsed([{"value": "{broken"}, {"value": b"\xff"}], ("value",)) == [{"value": "{broken"}, {"value": b"\xff"}]
-    assert [cell_text(value) for value in ("null", "", "a b", b"\xff")] == ['"null"', '""', "a b", "\ufffd"]
+    assert [cell_text(value) for value in ("null", "", "a b", b"\xff", b"caf\xc3\xa9")] == [
+        *('"null"', '""', "a b", "/w==", "café"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,10 @@ def test_a_page_has_a_part_of_the_rows_and_says_how_many_there_are() -> None:
     rows = [stored(number) for number in range(2 * SIZE + 1)]
     last = listed(rows, page="3", find="")
     assert (last.first, len(last.rows), last.pages, last.matching) == (2 * SIZE + 1, 1, 3, len(rows))
-    assert listed(rows, page="9").rows == []
+    beyond = listed(rows, page="9")
+    assert (beyond.page, beyond.first, beyond.rows) == (3, last.first, last.rows)
+    nothing = listed([], page="9")
+    assert (nothing.page, nothing.rows) == (1, [])
     some = listed(rows, count=10**6, column="value.n", test="> 1")
     assert (some.is_whole, some.matching) == (False, len(rows) - 2)
     for odd in ("0", "-1", "x", "9" * 30):

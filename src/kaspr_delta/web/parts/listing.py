@@ -126,13 +126,13 @@ class Listing:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The rows of the page."""
-        start = (self.asked.page - 1) * SIZE
+        start = self.first - 1
         return [row for row, _ in self.all[start : start + SIZE]]
 
     @property
     def first(self) -> int:
         """The number of the first row of the page."""
-        return (self.asked.page - 1) * SIZE + 1
+        return (self.page - 1) * SIZE + 1
 
     @property
     def is_whole(self) -> bool:
@@ -143,6 +143,11 @@ class Listing:
     def matching(self) -> int:
         """The number of rows that match, among those that were read if these were filtered here."""
         return len(self.all) if self.is_whole or self.asked.find or self.asked.test else self.count
+
+    @property
+    def page(self) -> int:
+        """The number of the page: the last one if there is none with the number that was asked for."""
+        return max(1, min(self.asked.page, self.pages))
 
     @property
     def pages(self) -> int:

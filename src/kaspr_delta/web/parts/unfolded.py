@@ -28,10 +28,12 @@ def unfolded(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     {'key': 'b', 'value.price': None, 'value.unit.name': 'kg'}
     """
     columns: dict[str, list[Any]] = {}
-    for name in dict.fromkeys(name for row in rows for name in row):
+    names = {name: None for row in rows for name in row}
+    for name in names:
         cells = [row.get(name) for row in rows]
-        fields = list(_fields(name, cells))
-        taken = any(field in columns for field, _ in fields)  # a column may have the name of a field of another one
+        fields = dict(found := list(_fields(name, cells)))
+        # A column, or another field, may have the name of a field.
+        taken = len(fields) < len(found) or not fields.keys().isdisjoint((names.keys() | columns.keys()) - {name})
         columns.update({name: cells} if taken else fields)
     return [{name: cells[number] for name, cells in columns.items()} for number in range(len(rows))]
 
@@ -52,7 +54,7 @@ def cell_text(value: Any, longest: int | None = None) -> str:
         case datetime():
             text = value.isoformat() if longest is None else f"{value:%Y-%m-%d %H:%M:%S}{_milliseconds(value)}"
         case bytes():
-            text = value.decode("utf-8", "replace")
+            text = _decoded(value)
         case _:
             plain = plain_json(value)
             text = plain if isinstance(plain, str) else value_text(plain)
@@ -93,6 +95,14 @@ def _is_json(text: str) -> bool:
     except SerializationError:
         return not text
     return True
+
+
+def _decoded(data: bytes) -> str:
+    """Bytes as text; in base64 if they are none."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return str(plain_json(data))
 
 
 def _milliseconds(moment: datetime) -> str:
