@@ -60,7 +60,7 @@ def test_a_changed_manifest_shows_the_rows_that_it_changes(tmp_path: Path) -> No
         "dead letters": 0,
     }
     assert turn_of(fresh, APP.replace("value * 2", "value * 3")).differences == {
-        "topic/bills": [ChangedRow('"s1"', {"value": 8}, {"value": 12})]
+        "topic/bills": [ChangedRow("null", {"value": 8}, {"value": 12})]
     }
     fresh.close()
     kept = Development(tmp_path, tmp_path / "wh")
