@@ -37,6 +37,7 @@ _FENCES_WITH_PICTURES = f"""{_FENCES}:
 # The navigation. Other pages of docs/ come last in the guides, those of docs/design/ after ``_INSIDE``.
 _START = ("index.md", "tutorial.md")
 _GUIDES = (
+    "which-one.md",
     "how-to.md",
     "parameters.md",
     "testing.md",

@@ -234,6 +234,10 @@ class Application:
         plan = without_waiting(self.plan, store.rebuilds(self.plan))
         return Status.of(plan, store.done(), letters_in(store.system.query))
 
+    def rebuilds(self) -> Mapping[ResourceRef, str]:
+        """The resources that cannot go on from their states, with the reasons, which name the remedies."""
+        return self._store.rebuilds(self.plan)
+
     def function(
         self, resource: str, name: str | None = None, context: Mapping[str, Any] | None = None
     ) -> Callable[..., Any]:

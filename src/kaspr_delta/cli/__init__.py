@@ -22,7 +22,7 @@ from kaspr_delta.errors import KasprError, ManifestError, UsageError
 
 # The commands in the order in which they are listed, each with its module.
 _MODULES = {
-    **{name: name for name in ("demo", "init", "validate", "test", "plan", "run")},
+    **{name: name for name in ("demo", "init", "validate", "test", "dev", "plan", "run")},
     **dict.fromkeys(("apply", "get", "describe", "delete"), "resources"),
     **dict.fromkeys(("produce", "consume"), "records"),
     **dict.fromkeys(("table", "export"), "table"),

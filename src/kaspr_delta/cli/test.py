@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 # Fixtures that run at the same time: a run waits more than it computes.
 _SIDE_BY_SIDE = min(4, os.cpu_count() or 1)
-# Seconds between two looks for changed files.
-_LOOK = 0.3
 
 
 def test(
@@ -51,7 +48,9 @@ def test(
         raise UsageError(f"{path}: there is no such file or folder")
     if not watch:
         raise typer.Exit(0 if _passed(target, path) else 1)
-    for _ in _saved(path if path.is_dir() else path.parent):
+    from kaspr_delta.testing.saves import saves
+
+    for _ in saves(path if path.is_dir() else path.parent, Event().wait):
         try:
             _passed(target, path)
         except KasprError as error:  # the next save may put it right
@@ -83,23 +82,3 @@ def _print(result: Result) -> None:
     out.print(str(result.fixture), markup=False, soft_wrap=True)
     if failed:
         out.print(f"{result.fixture.location}\n{result}", markup=False, soft_wrap=True)
-
-
-def _saved(folder: Path) -> Iterator[None]:
-    """Now, and each time that files of a folder have changed."""
-    before: Mapping[str, int] | None = None
-    while True:
-        now = dict(_times(folder))
-        if now != before:
-            yield
-        before = now
-        time.sleep(_LOOK)
-
-
-def _times(folder: Path) -> Iterator[tuple[str, int]]:
-    for parent, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith((".", "__"))]
-        for name in files:
-            with_time = Path(parent, name)
-            if with_time.exists():
-                yield str(with_time), with_time.stat().st_mtime_ns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
@@ -42,7 +41,11 @@ def awaited(result: Any) -> Any:
     """The result of a function, or, if it is awaitable, the result of awaiting it."""
     if type(result) in PLAIN:
         return result
-    return asyncio.run(_await(result)) if inspect.isawaitable(result) else result
+    if not inspect.isawaitable(result):
+        return result
+    import asyncio  # few functions need it, and quick commands start without it
+
+    return asyncio.run(_await(result))
 
 
 def fan_out(result: Any) -> Iterable[Any]:
@@ -54,6 +57,8 @@ def fan_out(result: Any) -> Iterable[Any]:
 
 def _drained(generator: AsyncGeneratorType[Any, None]) -> Iterator[Any]:
     """The values of an asynchronous generator, one at a time, on an event loop of its own."""
+    import asyncio
+
     loop = asyncio.new_event_loop()
     try:
         while True:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio.runners
 import signal
 import threading
 import traceback
@@ -25,9 +24,11 @@ def pass_on_interruption(error: BaseException) -> None:
         at = at.tb_next
     if at is None:
         return
+    from asyncio import runners  # as late as in ``call``
+
     code = at.tb_frame.f_code
     handler = getattr(signal.getsignal(signal.SIGINT), "__code__", None)
-    handles_signals = code is handler or code.co_filename == asyncio.runners.__file__
+    handles_signals = code is handler or code.co_filename == runners.__file__
     if handles_signals or code.co_code[at.tb_lasti] != opmap["RAISE_VARARGS"]:
         raise error
 

@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 import functools
-import json
 import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kaspr_delta.api.join import StreamJoinHandle
-from kaspr_delta.api.table import Windowed
 from kaspr_delta.application import Application
-from kaspr_delta.errors import KasprError, NotFoundError, SerializationError, UsageError
+from kaspr_delta.errors import KasprError, NotFoundError
 from kaspr_delta.plan.definition.resources import PipelinePlan, names_topics
 from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime.session import spark_session
-from kaspr_delta.serde.json_lines import json_line, objects_of
-from kaspr_delta.serde.json_text import parse
-from kaspr_delta.spec.fixture import Changes, Expected, Outcome, Record
+from kaspr_delta.spec.fixture import Changes, Expected, Outcome
 from kaspr_delta.spec.fixture_files import LoadedFixture
 from kaspr_delta.spec.values import Value
 from kaspr_delta.testing.difference import differences
+from kaspr_delta.testing.found import Fields, letters_of, records_of, result_of, rows_of
+from kaspr_delta.testing.put import put
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PREFIX = "kaspr-delta-test-"
 _starting = threading.Lock()
-
-Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +106,7 @@ class _Run:
 
     def _put(self, changes: Changes) -> None:
         """Put rows and records in, and run until quiet."""
-        folder = self.fixture.folder
-        for name, rows in changes.tables.items():
-            table = self.application.table(name)
-            for file, some in groupby(rows, attrgetter("file")):
-                if file is None:
-                    table.put([(row.key, row.value) for row in some])
-                else:
-                    table.load(str(folder / file))
-        for name, records in changes.topics.items():
-            self.application.topic(name).produce([one for record in records for one in _records(record, folder)])
+        put(self.application, changes, self.fixture.folder)
         self.application.run()
         if changes.tasks:
             self.application.run(only=[f"task/{name}" for name in changes.tasks])
@@ -135,7 +120,7 @@ class _Run:
 
     def _compared(self, then: Outcome, before: Mapping[str, int]) -> Iterator[tuple[str, list[str]]]:
         for name, rows in then.tables.items():
-            yield f"table/{name}", list(differences(_written(rows), _rows(self.application.table(name).rows())))
+            yield f"table/{name}", list(differences(_written(rows), rows_of(self.application.table(name).rows())))
         for name, rows in then.joins.items():
             label = f"join/{name}"
             yield label, list(differences(_written(rows), self._result(name)[before.get(label, 0) :]))
@@ -144,7 +129,7 @@ class _Run:
             new = self._records(name, must_exist=bool(records) or not self._names_topics)[before.get(label, 0) :]
             yield label, list(differences(_written(records), new))
         expected = [one.model_dump(exclude_unset=True) for one in then.dead_letters]
-        yield "dead letters", list(differences(expected, list(map(_letter, self.application.dead_letters()))))
+        yield "dead letters", list(differences(expected, letters_of(self.application)))
 
     @property
     def _names_topics(self) -> bool:
@@ -157,54 +142,18 @@ class _Run:
         return isinstance(self.application.join(join), StreamJoinHandle)
 
     def _result(self, join: str) -> list[Fields]:
-        handle = self.application.join(join)
-        if isinstance(handle, StreamJoinHandle):
-            return [_plain(record) for record in handle.records()]
-        return _rows(handle.rows())
+        return result_of(self.application, join)
 
     def _records(self, topic: str, *, must_exist: bool = False) -> list[Fields]:
         """The records of a topic. One that functions name does not exist before its first record."""
         try:
-            return [_plain(record) for record in self.application.topic(topic).records()]
+            return records_of(self.application, topic)
         except NotFoundError:
             if must_exist:
                 raise
             return []
 
 
-def _rows(pairs: Iterable[tuple[Any, Any]]) -> list[Fields]:
-    return [
-        _plain({**(key._asdict() if isinstance(key, Windowed) else {"key": key}), "value": value})
-        for key, value in pairs
-    ]
-
-
-def _records(record: Record, folder: Path) -> Iterator[Mapping[str, Any]]:
-    """The records to produce for one of a fixture: itself, or those of its file. Raises UsageError."""
-    if record.file is None:
-        yield record.model_dump(exclude={"file"}, exclude_none=True) | {"value": record.value}
-        return
-    try:
-        with (folder / record.file).open("rb") as data:
-            yield from objects_of(data, record.file)
-    except OSError as error:
-        raise UsageError(f"{record.file} cannot be read: {error.strerror}") from error
-
-
 def _written(expected: Iterable[Expected]) -> list[Fields]:
     """The fields that are compared: those that are written, and the value."""
     return [{**one.model_dump(exclude_unset=True), "value": one.value} for one in expected]
-
-
-def _letter(letter: Mapping[str, Any]) -> Fields:
-    """The fields of a dead letter that people look at, with its key as an object."""
-    shown = {name: letter[name] for name in ("resource", "source", "key", "value", "reason", "detail")}
-    with suppress(SerializationError):
-        shown["key"] = None if shown["key"] is None else parse(shown["key"])
-    return _plain(shown)
-
-
-def _plain(fields: Mapping[str, Any]) -> Fields:
-    """Fields as commands print them."""
-    plain: Fields = json.loads(json_line(dict(fields)))
-    return plain

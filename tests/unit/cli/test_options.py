@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,31 @@ def test_commands_that_need_no_spark_do_not_import_it(tmp_path: Path) -> None:
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_quick_commands_import_nothing_that_only_other_commands_need(tmp_path: Path) -> None:
+    bundle = Path(__file__).parents[3] / "bundles" / "order-system"
+    program = (
+        "import sys\n"
+        "from kaspr_delta.__main__ import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "found = {'asyncio', 'pandas', 'pyspark'} & set(sys.modules)\n"
+        "if found: sys.exit(f'{found} were imported')"
+    )
+    record = '{"key": "P1", "value": {"name": "lamp"}}'
+    Application.open(bundle, warehouse=tmp_path / "wh")
+    for command in ("produce raw-products", "consume raw-products", "table products dump", "status", "get topics"):
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-c", program, *command.split(), "--warehouse", str(tmp_path / "wh")],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": ""},  # no java either
+            input=record,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
 
 
 @pytest.mark.parametrize("command", ["consume t", "run"])

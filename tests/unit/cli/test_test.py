@@ -8,6 +8,7 @@ import pytest
 
 from kaspr_delta import Application
 from kaspr_delta.cli import test as command
+from kaspr_delta.testing.saves import saves
 from tests.manifests import manifests
 from tests.unit.cli.conftest import Kaspr
 
@@ -71,14 +72,15 @@ def test_watch_runs_again_when_a_file_was_saved(kaspr: Kaspr, tmp_path: Path, mo
     class Ended(SystemExit):
         pass
 
-    def sleep(seconds: float) -> None:
+    def wait(seconds: float) -> bool:
         slept.append(seconds)
         if len(slept) == 2:
             fixture.write_text(f"test: a longer rule\n{GIVEN}then: {{}}\n")
         if len(slept) == 5:
             raise Ended(0)
+        return False
 
-    monkeypatch.setattr("kaspr_delta.cli.test.time.sleep", sleep)
+    monkeypatch.setattr("kaspr_delta.testing.saves.saves", lambda folder, _: saves(folder, wait))
     answer = kaspr("test", "--watch")
     assert answer.out.count("1 passed, 0 failed") == 1
     assert "required field 'then' is missing" in answer.err
