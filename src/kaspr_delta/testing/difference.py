@@ -18,9 +18,9 @@ Fields = Mapping[str, Any]
 def differences(expected: Sequence[Fields], found: Sequence[Fields]) -> Iterator[str]:
     """A sentence for each difference.
 
-    Those with one key are compared in their order; the windows of a key are told apart where an expected one names its
-    window. The order of different keys does not count, nor does that of expected ones without a key: as many of these
-    as possible take one with another key that equals them.
+    Those with one key are compared in their order; the windows of a key are distinguished where an expected one names
+    its window. The order of different keys does not count, nor does that of expected ones without a key: as many of
+    these as possible take one with another key that equals them.
     """
     windows = any("window_start" in one for one in expected)
     keys = {_key(one, windows=windows): None for one in (*expected, *found)}
@@ -36,7 +36,7 @@ def differences(expected: Sequence[Fields], found: Sequence[Fields]) -> Iterator
 
 
 def _key(one: Fields, *, windows: bool) -> str | None:
-    """The key, and its window if these are told apart, as text; None for an expected one that has none, or any."""
+    """The key, and its window if these are distinguished, as text; None for an expected one that has none, or any."""
     if "key" not in one or one["key"] == ANY:
         return None
     return json.dumps([one["key"], one.get("window_start") if windows else None], sort_keys=True)

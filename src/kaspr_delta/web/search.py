@@ -40,7 +40,7 @@ def search_page(store: WebStore, plan: Plan, documents: list[Document], asked: A
         "asked": asked,
         "hits": sorted(hits, key=lambda hit: bool(hit.line)),
         "looks_up": looks_up,
-        **(_looked_up(store.tables, plan, asked.find) if looks_up else {}),
+        **(_looked_up(store.tables, plan, asked.find) if looks_up else {"holders": [], "unknown": []}),
     }
 
 

@@ -6,9 +6,9 @@ import csv
 import io
 import json
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow.parquet
 import pytest
@@ -17,6 +17,7 @@ from kaspr_delta.storage.layout import TOPIC, Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.reads import NativePageReads
 from kaspr_delta.storage.page_reads import RowFilter, RowsFound
+from kaspr_delta.web.parts.download import Format, download
 from kaspr_delta.web.parts.listing import SIZE, Asked, Listing, listing
 from kaspr_delta.web.parts.unfolded import MOST_FIELDS, cell_text, parsed, unfolded
 from tests.folders import append_rows, delta_rs
@@ -158,6 +159,24 @@ def test_a_table_is_filtered_sorted_and_downloaded_by_its_address(serving: Servi
         table = pyarrow.parquet.read_table(io.BytesIO(files["parquet"].content))
         assert table["value.age"].to_pylist() == [0, 1, 2]
         assert shop.client.get("/ui/table/users?format=exe").headers["content-type"].startswith("text/html")
+
+
+def test_a_download_has_bytes_that_are_no_text_mixed_columns_and_keys_that_are_dates() -> None:
+    day = date(2024, 5, 1)
+    rows: list[dict[str, Any]] = [
+        {"key": b"\xff", "value": {"a": 1}, "map": {day: b"\xff", b"\xfe": 1}},
+        {"key": b"caf\xc3\xa9", "value": b"\x00\xff", "map": None},
+    ]
+    pairs = [(row, row) for row in rows]
+    body = {form: download(pairs, form, "odd").body for form in get_args(Format)}
+    lines = list(csv.DictReader(io.StringIO(body["csv"].decode())))
+    assert [line["key"] for line in lines] == ["/w==", "café"]
+    plain = {"2024-05-01": "/w==", "/g==": 1}
+    assert [row["map"] for row in json.loads(body["json"])] == [plain, None]
+    table = pyarrow.parquet.read_table(io.BytesIO(body["parquet"])).to_pydict()
+    assert table["value"] == ['{"a":1}', '"AP8="']
+    assert table["key"] == [row["key"] for row in rows]
+    assert json.loads(table["map"][0]) == plain
 
 
 def test_records_are_found_by_key_and_time_and_show_headers_and_tombstones(serving: Serving) -> None:

@@ -127,6 +127,9 @@ def test_a_figure_that_cannot_be_read_shows_the_reason_and_is_logged(
         assert "unknown (Kernel error: Json error" in page
         assert "Its rows cannot be read: Kernel error" in page
         assert "Spec" in page
+        found = shop.client.get("/ui/search?find=u&keys=1").text
+        assert "/ui/table/users?key=u#rows" in found
+        assert re.search(r"It is unknown of these:.*table/stock</a>: Kernel error", found, re.DOTALL)
         keys = [
             line for line in shop.client.get("/metrics").text.splitlines() if line.startswith("kaspr_table_key_count{")
         ]
