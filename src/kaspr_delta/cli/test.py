@@ -68,10 +68,14 @@ def _passed(target: Target, path: Path) -> bool:
     starting_spark(session, "fixtures run on it")
     counted: Counter[bool] = Counter()
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        for result in pool.map(lambda one: one.run(), fixtures):
-            _print(result)
-            counted[not result.differences] += 1
+        running = [pool.submit(one.run) for one in fixtures]
+        for one in running:
+            if one.exception() is None:
+                _print(result := one.result())
+                counted[not result.differences] += 1
     results().print(f"{counted[True]} passed, {counted[False]} failed")
+    for one in running:
+        one.result()  # raises an error of this package's own, after the results of the other fixtures
     return not counted[False]
 
 

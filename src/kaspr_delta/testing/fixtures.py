@@ -25,7 +25,7 @@ class Fixture:
         return self.loaded.spec.test
 
     def run(self) -> Result:
-        """Run it. Raises ManifestError for manifests that cannot run."""
+        """Run it."""
         return run(self.loaded, values=self.values, app=self.app)
 
     def check(self) -> None:

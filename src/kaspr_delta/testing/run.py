@@ -73,13 +73,13 @@ def application(
 
 
 def run(fixture: LoadedFixture, *, values: Mapping[str, Value] | None = None, app: str | None = None) -> Result:
-    """Run a fixture. An error of the application is a difference. Raises ManifestError."""
+    """Run a fixture. An error of the application, or of its manifests, is a difference."""
     started = time.monotonic()
-    with application(fixture.folder, values=values, app=app) as opened:
-        try:
+    try:
+        with application(fixture.folder, values=values, app=app) as opened:
             found = _Run(opened, fixture).differences()
-        except KasprError as error:
-            found = {"the run": [str(error)]}
+    except KasprError as error:
+        found = {"the run": str(error).splitlines()}
     return Result(fixture, found, time.monotonic() - started)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 # Seconds between two looks for changed files.
@@ -31,6 +32,5 @@ def _times(folder: Path, without: Path | None) -> Iterator[tuple[str, int]]:
         kept = (name for name in folders if not name.startswith((".", "__")))
         folders[:] = [name for name in kept if Path(parent, name).resolve() != other]
         for name in files:
-            with_time = Path(parent, name)
-            if with_time.exists():
-                yield str(with_time), with_time.stat().st_mtime_ns
+            with suppress(FileNotFoundError):  # an editor puts a new file in place of the old one
+                yield (with_time := str(Path(parent, name))), Path(with_time).stat().st_mtime_ns

@@ -8,6 +8,8 @@ import pytest
 
 from kaspr_delta import Application
 from kaspr_delta.cli import test as command
+from kaspr_delta.testing.fixtures import Fixture
+from kaspr_delta.testing.run import Result
 from kaspr_delta.testing.saves import saves
 from tests.manifests import manifests
 from tests.unit.cli.conftest import Kaspr
@@ -43,7 +45,35 @@ def test_values_of_parameters_are_those_of_the_command(kaspr: Kaspr, tmp_path: P
     (tmp_path / "a.test.yaml").write_text("test: nothing\nthen: {}\n")
     assert kaspr("test", "--set", "whose=ours").code == 0
     refused = kaspr("test")
-    assert (refused.code, "whose" in refused.err) == (1, True)
+    assert (refused.code, "whose" in refused.out) == (1, True)
+
+
+def test_manifests_that_cannot_run_fail_their_own_fixtures_only(kaspr: Kaspr, tmp_path: Path) -> None:
+    for name, text in (("broken", APP.replace("spec: {}", "spec: {no: 1}")), ("right", APP)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "app.yaml").write_text(text)
+        (tmp_path / name / "a.test.yaml").write_text(f"test: {name}\n{GIVEN}then: {{}}\n")
+    (tmp_path / "app.yaml").unlink()
+    answer = kaspr("test")
+    assert answer.code == 1
+    assert "  broken/app.yaml:" in answer.out
+    assert answer.out.splitlines()[-1] == "1 passed, 1 failed"
+
+
+def test_an_error_of_the_package_itself_is_raised_after_the_results_of_the_others(
+    kaspr: Kaspr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.test.yaml").write_text(f"test: first\n{GIVEN}then: {{}}\n---\ntest: second\n{GIVEN}then: {{}}\n")
+    run = Fixture.run
+
+    def broken(fixture: Fixture) -> Result:
+        if "first" in str(fixture):
+            raise ZeroDivisionError
+        return run(fixture)
+
+    monkeypatch.setattr(Fixture, "run", broken)
+    with pytest.raises(ZeroDivisionError):
+        kaspr("test")
 
 
 @pytest.mark.parametrize(

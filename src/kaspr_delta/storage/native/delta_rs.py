@@ -5,9 +5,9 @@ For the native backend, for commands that answer at once, and for the web side. 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -42,7 +42,10 @@ if TYPE_CHECKING:
 # the size took a third longer to write, because of the memory; a look-up takes about as long.
 _ROWS_OF_A_GROUP = 20_000
 # In a folder conflicts are rare: all commits of this package take a lock.
-_CONFLICTS = 20
+# Seconds between one try of a commit and the next one.
+_PAUSES = (0.01, 0.02, 0.05, *[0.1] * 17)
+# delta-rs says so of a commit that removes rows, and raises the error of a conflict.
+_APPEND_ONLY = "append-only"
 
 Result = TypeVar("Result")
 
@@ -339,9 +342,13 @@ def _reader(sql: str, **tables: Any) -> Any:
 
 def in_spite_of_others(commit: Callable[[], Result]) -> Result:
     """The result of a commit, which begins again where another writer's commit was in its way."""
-    for _ in range(_CONFLICTS):
-        with contextlib.suppress(_deltalake().exceptions.CommitFailedError):
+    for pause in _PAUSES:
+        try:
             return commit()
+        except _deltalake().exceptions.CommitFailedError as error:
+            if _APPEND_ONLY in str(error):
+                raise
+            time.sleep(pause)
     return commit()
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from deltalake.exceptions import CommitFailedError
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import columns_of, quoted
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.folders import Stamp
 from kaspr_delta.storage.layout import SYSTEM, TOPIC, TOPICS, Layout
-from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
+from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, in_spite_of_others
 from kaspr_delta.storage.native.log_files import commit_file
 from kaspr_delta.storage.native.reads import NativeSystemTables
 from kaspr_delta.storage.native.sql_text import literal
@@ -171,6 +172,29 @@ def test_a_feature_that_only_spark_reads_is_named(delta: DeltaRs) -> None:
     commit(delta, 1).write_text(json.dumps({"protocol": protocol}) + "\n")
     with pytest.raises(SetupError, match=r"only Spark reads \(TypeWidening\).* DROP FEATURE"):
         delta.rows("t")
+
+
+def test_a_commit_waits_for_others_a_little_longer_each_time_but_not_where_no_other_try_helps(
+    delta: DeltaRs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("kaspr_delta.storage.native.delta_rs.time.sleep", pauses.append)
+    tries = iter([CommitFailedError("Failed to commit transaction: 4"), CommitFailedError("again"), None])
+
+    def commit() -> str:
+        if (error := next(tries)) is not None:
+            raise error
+        return "done"
+
+    assert in_spite_of_others(commit) == "done"
+    assert 0 < pauses[0] < pauses[1]
+    assert len(pauses) == 2
+    delta.ensure("t", Layout("name STRING"))
+    delta.append("t", names("a"))
+    delta.open("t").alter.set_table_properties({"delta.appendOnly": "true"})
+    with pytest.raises(CommitFailedError, match="append-only"):
+        delta.delete("t", "true")
+    assert len(pauses) == 2
 
 
 def test_rows_are_chosen_again_if_another_writer_commits_meanwhile(delta: DeltaRs) -> None:
