@@ -1,4 +1,4 @@
-"""Dead letters, read without Spark: where their records came from, and which other resources read them there."""
+"""Dead letters: where their records came from, and which other resources read them there. In a folder without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""An application without a session: its progress, dead letters and figures, for Python, commands and the web side."""
+"""An application for Python, commands and the web side: its progress, dead letters and figures.
+
+Over a folder it needs no session.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ class ByStatements:
 
 @dataclass
 class FolderStore(ByStatements):
-    """Implements Store for the tables of an application in a folder of this machine."""
+    """Implements Store for the tables of an application in a folder, here or in a bucket."""
 
     delta: DeltaRs
     system: NativeSystemTables = field(init=False)

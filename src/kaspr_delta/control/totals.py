@@ -57,7 +57,7 @@ class Totals:
 
 @dataclass
 class LocalTotals:
-    """The totals of an application on this machine's disk. Each batch is read once: a refresh reads only new batches.
+    """The totals of an application in a folder. Each batch is read once: a refresh reads only new batches.
 
     A row that sums up older batches (see ``engine.batch.progress``) has the number of the last of them.
     """

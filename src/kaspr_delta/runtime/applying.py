@@ -43,7 +43,7 @@ class Outcome:
 
 
 def registry_of(warehouse: Warehouse, schema: str, app: str | None = None) -> Registry:
-    """The registry of an application. On this machine's disk it does not need Spark."""
+    """The registry of an application. In a folder, here or in a bucket, it does not need Spark."""
     local = folder_tables(warehouse.namespace(schema))
     return Registry(session_tables(warehouse, schema) if local is None else NativeSystemTables(local), app)
 

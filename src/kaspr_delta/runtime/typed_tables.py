@@ -87,7 +87,7 @@ class TypedTables:
         return replace(without_waiting(plan, waiting), notices=(*plan.notices, *notices))
 
     def columns_of_source(self, table: str) -> tuple[Column, ...] | str | None:
-        """Implements ColumnsOf: by delta-rs in a folder of this machine if it can, else by Spark."""
+        """Implements ColumnsOf: by delta-rs in a folder, here or in a bucket, if it can, else by Spark."""
         local = folder_tables(self.delta.namespace)
         found = None if local is None else columns_in_folder(local, table)
         if found is not None:

@@ -27,7 +27,10 @@ RowsByName = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 class SystemTables(Protocol):
-    """The tables whose names start with ``_kaspr``; topics can be read too. A table that does not exist is empty."""
+    """The tables whose names start with ``_kaspr``; topics can be read too.
+
+    In a folder a table that does not exist is empty; over a session all are created before.
+    """
 
     most_rows: ClassVar[int | None] = None
     """The limit of statements that have no other limit."""

@@ -1,6 +1,6 @@
 """Records of topics or of a join's channel, in one form for all resources that read either.
 
-Pages, retries and ``consume`` read records by themselves, without Spark.
+Pages, retries and ``consume`` read records by themselves, in a folder without Spark.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Delta tables in a folder of this machine by delta-rs, and by Spark where delta-rs does not support a table."""
+"""Delta tables in a folder, here or in a bucket, by delta-rs, and by Spark where delta-rs does not support a table."""

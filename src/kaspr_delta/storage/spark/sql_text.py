@@ -1,4 +1,4 @@
-"""Values and table properties in the text of Spark's SQL."""
+"""Values, and CREATE and ALTER TABLE, in the text of Spark's SQL."""
 
 from __future__ import annotations
 
