@@ -2,8 +2,8 @@
 
 ``Tables`` uses Spark's SQL and DataFrame API alone, which classic Spark, Spark Connect and serverless run alike.
 ``storage.native`` overrides what delta-rs does faster in a folder, here or in a bucket. ``storage.opening`` chooses one
-of the two by the namespace. Lags, pages and commands without Spark read such folders by ``storage.native`` directly, and
-schemas of Unity Catalog by ``storage.warehouse``.
+of the two by the namespace. Lags, pages and commands without Spark read such folders by ``storage.native`` directly,
+and schemas of Unity Catalog by ``storage.warehouse``.
 
 Each method takes the session it works on: inside ``foreachBatch`` that must be the batch's own.
 """
