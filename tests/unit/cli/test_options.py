@@ -104,7 +104,7 @@ def test_quick_commands_import_nothing_that_only_other_commands_need(tmp_path: P
         "from kaspr_delta.__main__ import main\n"
         "try: main()\n"
         "except SystemExit as end: assert not end.code, end.code\n"
-        "found = {'asyncio', 'pandas', 'pyspark'} & set(sys.modules)\n"
+        "found = {'pandas', 'pyspark'} & set(sys.modules)\n"
         "if found: sys.exit(f'{found} were imported')"
     )
     record = '{"key": "P1", "value": {"name": "lamp"}}'
