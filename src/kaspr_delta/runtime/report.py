@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from kaspr_delta.storage.statistics import NativeFailure
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kaspr_delta.engine.batch.progress import BatchReport
     from kaspr_delta.storage.tables import Tables
 
 
@@ -38,6 +39,14 @@ class ResourceReport:
     stale: int = 0
     conflicts: int = 0
     seconds: float = 0.0
+
+    def __add__(self, one: BatchReport) -> ResourceReport:
+        """These sums with another batch."""
+        sums = {name: getattr(self, name) + getattr(one, name) for name in _SUMS}
+        return ResourceReport(self.batches + 1, **sums)
+
+
+_SUMS = tuple(name for name in ResourceReport.__dataclass_fields__ if name != "batches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +164,22 @@ class RunReport:
         )
 
     @classmethod
+    def of(cls, reports: Iterable[tuple[ResourceRef, BatchReport]], rebuilt: Mapping[ResourceRef, str]) -> RunReport:
+        """The report of batches that ran in this process."""
+        summed: dict[str, ResourceReport] = {}
+        for ref, report in reports:
+            summed[str(ref)] = summed.get(str(ref), ResourceReport()) + report
+        return cls(summed, {str(ref): reason for ref, reason in rebuilt.items()})
+
+    @classmethod
     def after(
         cls, spark: SparkSession, delta: Tables, known: LastBatches, rebuilt: Mapping[ResourceRef, str] | None = None
     ) -> RunReport:
-        """The report of all batches after the known ones."""
-        names = ResourceReport.__dataclass_fields__
-        sums = ", ".join(f"sum({name}) AS {name}" for name in names if name != "batches")
+        """The report of all batches after the known ones, wherever they ran."""
+        sums = ", ".join(f"sum({name}) AS {name}" for name in _SUMS)
         new, values = after(known)
         wanted = f"{new} AND {OF_RESOURCES}"
         done = f"SELECT resource, count(*) AS batches, {sums} FROM t WHERE {wanted} GROUP BY resource"  # noqa: S608
         rows = delta.query(spark, PROGRESS, done, **values)
-        reports = {row["resource"]: ResourceReport(**{name: row[name] for name in names}) for row in rows}
+        reports = {row["resource"]: ResourceReport(**{name: row[name] for name in ("batches", *_SUMS)}) for row in rows}
         return cls(reports, {str(ref): reason for ref, reason in (rebuilt or {}).items()})

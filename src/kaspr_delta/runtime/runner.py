@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kaspr_delta.control.rebuilds import comparison_in
 from kaspr_delta.control.totals import last_of
 from kaspr_delta.engine.batch.comparison import Comparison, end_comparison, hide, shows_new
-from kaspr_delta.engine.batch.progress import folded_batches, forget_old
+from kaspr_delta.engine.batch.progress import folded_batches, folded_until, forget_old_daily
 from kaspr_delta.engine.batch.recovery import Recovery
 from kaspr_delta.engine.batch.stream_run import ResourceRun, have_nothing_to_do
 from kaspr_delta.engine.retention import clean_logs, remove_old
@@ -47,6 +47,9 @@ from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from kaspr_delta.engine.batch.checkpoint import BatchId
+    from kaspr_delta.engine.batch.progress import BatchReport
 
 # Rounds of a loop of resources that feed one another, before it counts as endless.
 _MOST_ROUNDS = 100
@@ -88,6 +91,8 @@ class Runner:
     _cleaned_at: float = field(default=0.0, init=False)
     _new_columns: bool = field(default=False, init=False)
     _table_groups: TableGroups = field(init=False)
+    # The batches that a run until quiet has folded here; None in other runs, of which nobody asks for a report.
+    _reports: list[tuple[ResourceRef, BatchReport]] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._table_groups = TableGroups(self.spark, self.delta.namespace, self._runs)
@@ -100,7 +105,7 @@ class Runner:
         it is named in ``only``, otherwise not. Raises ResourceFailedError if a resource failed (its dependents still
         ran on the rows that they had), AlreadyRunningError and NotQuietError.
         """
-        self._stop = stop or self._stop
+        self._stop, self._reports = stop or self._stop, []
         stages, tasks = self._stages(only), [task.ref for task in self.plan.tasks if task.ref in only]
         if not tasks and self._has_nothing_to_do(stages):
             for ref in _refs(stages):
@@ -120,6 +125,8 @@ class Runner:
             else:
                 raise _endless(_refs(stages))
         self._failures.tell()
+        if runs_here(self.spark):  # else batches ran elsewhere
+            return RunReport.of(self._reports, self.rebuilt)
         return RunReport.after(self.spark, self.delta, last_of(folded), self.rebuilt)
 
     def continuously(
@@ -366,9 +373,9 @@ class Runner:
             for ref in refs:
                 with self._failures.noting(ref):
                     self._runs[ref] = self._run_of(ref)
-            folded = folded_batches(self.delta, self.spark)
+            folded, reported_at = folded_until(self.delta, self.spark)
             work: list[Callable[[], None]] = [partial(self._recover, ref, folded) for ref in self._runs]
-            work.append(partial(forget_old, self.delta, self.spark))
+            work.append(partial(forget_old_daily, self.delta, self.spark, reported_at))
             if not self._cleaned_at:
                 work += [self._remove_old, self._clean_logs]
             side_by_side(work)
@@ -380,10 +387,20 @@ class Runner:
 
     def _run_of(self, ref: ResourceRef) -> ResourceRun:
         run = run_of(self.delta, self.plan, ref)
-        run.runner.companions = tuple(run_of(self.delta, self.plan, other).runner for other in self._companions(ref))
-        if self.listener is not ignore_event:
-            run.runner.listener = lambda batch, report: self.listener(BatchDone(ref, batch, report))
+        others = self._companions(ref)
+        run.runner.companions = tuple(run_of(self.delta, self.plan, other).runner for other in others)
+        for other, companion in zip(others, run.runner.companions, strict=True):
+            companion.listener = partial(self._note_report, other)
+        run.runner.listener = partial(self._batch_done, ref)
         return run
+
+    def _batch_done(self, ref: ResourceRef, batch: BatchId, report: BatchReport) -> None:
+        self._note_report(ref, batch, report)
+        self.listener(BatchDone(ref, batch, report))
+
+    def _note_report(self, ref: ResourceRef, _: BatchId, report: BatchReport) -> None:
+        if self._reports is not None:
+            self._reports.append((ref, report))
 
     def _recover(self, ref: ResourceRef, folded: dict[str, dict[str, int]]) -> None:
         with self._failures.noting(ref):

@@ -69,7 +69,7 @@ class Upsert:
 
     A stored row that equals the new one in the ``compare`` columns is not touched. The ``also`` columns are written
     when a ``compare`` column differs. ``sole_writer``: no other process writes to the table. Rows of a new table
-    are then appended, which costs a fraction of a MERGE.
+    are then appended, which costs a fraction of a MERGE. (In a catalog only many rows are.)
     """
 
     compare: tuple[str, ...]
@@ -305,10 +305,13 @@ class Tables:
 
     def newest(self, spark: SparkSession, table: str) -> Commit:
         """The newest version, to pin for a batch. Raises an error where there is no table."""
-        # A table has at least the commit that created it.
-        history = spark.sql(f"DESCRIBE HISTORY {self.namespace.identifier(table)} LIMIT 1")
-        ((version, at),) = history.select("version", "timestamp").collect()
-        return Commit(version, at)
+        return self.newest_commits(spark, table, 1)[0]
+
+    def newest_commits(self, spark: SparkSession, table: str, most: int) -> list[Commit]:
+        """The newest commits, the newest first. A table has at least the commit that created it."""
+        history = spark.sql(f"DESCRIBE HISTORY {self.namespace.identifier(table)} LIMIT {most}")
+        rows = history.select("version", "timestamp").collect()
+        return sorted((Commit(version, at) for version, at in rows), key=lambda commit: commit.version, reverse=True)
 
     def exists(self, spark: SparkSession, table: str) -> bool:
         """Whether the table exists."""
@@ -529,7 +532,7 @@ class Tables:
         """
 
         def written() -> Merged:
-            if upsert.sole_writer and self._is_new(spark, table):
+            if upsert.sole_writer and self._is_worth_filling(rows) and self._is_new(spark, table):
                 return self._fill(spark, rows, table, upsert, copied_from)
             return self._merge(spark, rows, table, upsert)
 
@@ -594,6 +597,10 @@ class Tables:
         statement = merge_statement(df, self.namespace.identifier(table), upsert, keys)
         (done,) = self._retried(lambda: df.sparkSession.sql(statement, rows=df).collect())
         return Merged(int(done["num_affected_rows"]))
+
+    def _is_worth_filling(self, rows: Frame) -> bool:
+        """Whether to ask if a table is new: for few rows the question takes more jobs than an append saves."""
+        return not isinstance(rows, pa.Table)
 
     def _is_new(self, spark: SparkSession, table: str) -> bool:
         """Whether no row was ever written to a table."""

@@ -6,8 +6,9 @@ from rich.console import Console
 
 from kaspr_delta.cli.status import last_batches
 from kaspr_delta.engine.batch.counters import counter, work
+from kaspr_delta.engine.batch.progress import BatchReport
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.runtime.report import LastBatch, ResourceStatus, Status
+from kaspr_delta.runtime.report import LastBatch, ResourceReport, ResourceStatus, RunReport, Status
 
 COUNTS = {
     work("decide"): 1_240,
@@ -42,3 +43,18 @@ def test_a_wide_status_shows_rows_files_and_seconds_of_the_last_batch() -> None:
     names = ("rows merged", "rows copied", "files rewritten", "decide (s)", "fold (s)")
     assert [name for name in names if name not in heading] == []
     assert row.split() == ["join/orders-products", "1", "1", "2", "125000", "1", "1.2", "0.3", "2.9", "4.5"]
+
+
+def test_a_run_report_sums_the_batches_of_each_resource() -> None:
+    join, agent = ResourceRef("join", "priced"), ResourceRef("agent", "count")
+    batches = [
+        (join, BatchReport(1, 2, 3, 4, 5, 0.5)),
+        (agent, BatchReport(9, 0, 0, 0, 0, 1.0)),
+        (join, BatchReport(10, 20, 30, 40, 50, 0.25)),
+    ]
+    report = RunReport.of(batches, {join: "another select"})
+    assert report.resources == {
+        "join/priced": ResourceReport(2, 11, 22, 33, 44, 55, 0.75),
+        "agent/count": ResourceReport(1, 9, 0, 0, 0, 0, 1.0),
+    }
+    assert report.rebuilt == {"join/priced": "another select"}

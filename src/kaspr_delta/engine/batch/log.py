@@ -19,9 +19,10 @@ from kaspr_delta.engine.rows.rows import Rows, text
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.tables import Tables
 
+_ENDS = "SELECT checkpoint, batch, memo, start FROM t WHERE memo IS NOT NULL AND "
 # The rows with a start that have the number of the newest one. ``Log.read_end`` ignores those of older checkpoints.
 _NEWEST_START = (
-    "start IS NOT NULL AND batch = (SELECT max(batch) FROM t WHERE start IS NOT NULL"
+    f"{_ENDS} start IS NOT NULL AND batch = (SELECT max(batch) FROM t WHERE start IS NOT NULL"  # noqa: S608
     " AND checkpoint = (SELECT max(checkpoint) FROM t WHERE start IS NOT NULL))"
 )
 
@@ -146,7 +147,8 @@ class Log:
 
         An announced batch that was not committed is not unfolded, and ``end.metadata`` is of the batch before it.
         """
-        return self._take_end(spark, self.delta.query(spark, self.table, _end_after(folded)), folded)
+        (unfolded,) = read_ends(spark, [(self, folded)])
+        return unfolded
 
     def _take_end(
         self, spark: SparkSession, rows: Sequence[Mapping[str, Any]], folded: Mapping[str, int]
@@ -174,18 +176,35 @@ class Log:
 def read_ends(
     spark: SparkSession, logs: Sequence[tuple[Log, Mapping[str, int]]]
 ) -> list[list[tuple[BatchId, BatchMetadata]]]:
-    """``Log.read_end`` of some logs of the same tables, by one statement."""
+    """``Log.read_end`` of some logs of the same tables, by one statement, and another for those without a late start.
+
+    Over tables of a catalog the newest start is late: each run writes one after its last batch. In a folder a start may
+    be as old as its checkpoint.
+    """
     if not logs:
         return []
-    ends = logs[0][0].delta.query_each(spark, {log.table: _end_after(folded) for log, folded in logs})
+    delta = logs[0][0].delta
+    ends = delta.query_each(spark, {log.table: _late(folded) for log, folded in logs})
+    older = [log.table for log, folded in logs if not _has_newest_start(ends[log.table], folded)]
+    if older:
+        for table, rows in delta.query_each(spark, dict.fromkeys(older, _NEWEST_START)).items():
+            ends[table] += rows
     return [log._take_end(spark, ends[log.table], folded) for log, folded in logs]  # noqa: SLF001  of this module
 
 
-def _end_after(folded: Mapping[str, int]) -> str:
-    """The SELECT of the rows with metadata of the unfolded batches, of the last folded one and of the newest start."""
+def _late(folded: Mapping[str, int]) -> str:
+    """The SELECT of the rows with metadata of the unfolded batches and of the last folded one of each checkpoint.
+
+    Delta skips the files of older batches.
+    """
     late = [f"(checkpoint <> '{checkpoint}' OR batch >= {number})" for checkpoint, number in folded.items()]
-    recent = f"({_NEWEST_START}) OR ({' AND '.join(late) or 'true'})"
-    return f"SELECT checkpoint, batch, memo, start FROM t WHERE memo IS NOT NULL AND ({recent})"  # noqa: S608
+    return f"{_ENDS} ({' AND '.join(late) or 'true'})"
+
+
+def _has_newest_start(late: Sequence[Mapping[str, Any]], folded: Mapping[str, int]) -> bool:
+    """Whether the newest start is among the late rows: other rows are of folded batches, before the last ones."""
+    starts = [str(row["checkpoint"]) for row in late if row["start"] is not None]
+    return max(starts, default="") >= max([*folded, *(str(row["checkpoint"]) for row in late)], default="")
 
 
 def _is_folded(batch: BatchId, folded: Mapping[str, int]) -> bool:

@@ -45,11 +45,23 @@ def record_progress(delta: Tables, spark: SparkSession, resource: str, batch: Ba
 
 def folded_batches(delta: Tables, spark: SparkSession) -> dict[str, dict[str, int]]:
     """The last folded batch, by resource and checkpoint. Batches are folded in order."""
-    last = "SELECT resource, checkpoint, max(batch) AS batch FROM t GROUP BY resource, checkpoint"
+    return folded_until(delta, spark)[0]
+
+
+def folded_until(delta: Tables, spark: SparkSession) -> tuple[dict[str, dict[str, int]], datetime | None]:
+    """The same with the time of the newest report, if there is one."""
+    last = "SELECT resource, checkpoint, max(batch) AS batch, max(at) AS at FROM t GROUP BY resource, checkpoint"
+    rows = delta.query(spark, PROGRESS, last)
     folded: dict[str, dict[str, int]] = {}
-    for row in delta.query(spark, PROGRESS, last):
+    for row in rows:
         folded.setdefault(row["resource"], {})[row["checkpoint"]] = row["batch"]
-    return folded
+    return folded, max((row["at"] for row in rows), default=None)
+
+
+def forget_old_daily(delta: Tables, spark: SparkSession, reported_at: datetime | None) -> None:
+    """``forget_old`` unless the newest report is of this day, in UTC: retention is counted in days."""
+    if reported_at is None or reported_at.date() != datetime.now(timezone.utc).date():
+        forget_old(delta, spark)
 
 
 def forget_old(delta: Tables, spark: SparkSession) -> None:

@@ -18,7 +18,7 @@ from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, BatchId, Start, ch
 from kaspr_delta.engine.batch.decision import SourceTable
 from kaspr_delta.engine.batch.log import read_ends
 from kaspr_delta.engine.batch.progress import folded_batches
-from kaspr_delta.engine.batch.recovery import Recovery, cannot_go_on, table_ids
+from kaspr_delta.engine.batch.recovery import Recovery, cannot_go_on
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.rows.planning import runs_here, side_by_side
 from kaspr_delta.plan.definition.state_definitions import rebuild_needed
@@ -27,6 +27,8 @@ from kaspr_delta.storage.gone import TABLE_REPLACED
 from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
 from kaspr_delta.storage.tables import Commit
 
+# The commits of a table that are read to find the last one that a stream has read.
+_RECENT = 20
 # Sources of which each is asked for its newest commit.
 _ASKED_AT_ONCE = 2
 _lot = random.SystemRandom()
@@ -38,8 +40,8 @@ class ResourceRun:
 
     runner: BatchRunner
     recovery: Recovery
-    # By table, its newest commit at the start of the current stream.
-    _at_start: Mapping[str, Commit] = field(default_factory=dict, init=False)
+    # By table, its newest commits at the start of the current stream, the newest first.
+    _recent: Mapping[str, Sequence[Commit]] = field(default_factory=dict, init=False)
     # Of the stream that ended last: its first batch, and the commits at its start.
     _last_stream: tuple[BatchId, Mapping[str, Commit]] | None = field(default=None, init=False)
 
@@ -64,8 +66,7 @@ class ResourceRun:
             with runner.lock:
                 runner.read_log_end(spark)
         sources = self.sources(spark)
-        tables = [source.table for source in sources.values() if source.table is not None]
-        self._at_start = {table: runner.delta.newest(spark, table) for table in tables}
+        self._recent = self._recent_commits(spark, sources)
         if not sources or (every is None and self._has_read_all(spark)):
             return None
         unread = self._unread(spark)
@@ -79,6 +80,20 @@ class ResourceRun:
         if every is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{every} milliseconds").start()
+
+    def _recent_commits(self, spark: SparkSession, sources: Mapping[str, SourceTable]) -> dict[str, list[Commit]]:
+        """Over tables of a catalog with those that later tell a table from another one of its name."""
+        tables = list(dict.fromkeys(source.table for source in sources.values() if source.table is not None))
+        delta, start = self.runner.delta, self._start
+        if not start.tables:
+            return {table: [delta.newest(spark, table)] for table in tables}
+        found = side_by_side([partial(delta.newest_commits, spark, table, _RECENT) for table in tables])
+        return dict(zip(tables, found, strict=True))
+
+    @property
+    def _at_start(self) -> dict[str, Commit]:
+        """By table, its newest commit at the start of the current stream."""
+        return {table: commits[0] for table, commits in self._recent.items()}
 
     def goes_on(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> bool:
         """Whether a stream goes on from the end of the log that was read: nothing is to be made, migrated or folded.
@@ -116,6 +131,16 @@ class ResourceRun:
             if start.times.get(name) != commit.time and not self._is_the_same(spark, name, source.table):
                 return False
         return True
+
+    def _was_read(self, spark: SparkSession, name: str, source: SourceTable) -> bool:
+        """Whether the table of a source is the one that was read.
+
+        Another table has no commit of the same version and time. If that commit is not recent, ids are compared.
+        """
+        at, version = self._start.times.get(name), source.version(self._start.positions[name])
+        table = str(source.table)
+        known = any(commit.version == version and commit.time == at for commit in self._recent[table])
+        return known or self._is_the_same(spark, name, table)
 
     def _is_the_same(self, spark: SparkSession, name: str, table: str) -> bool:
         """Whether the table of a source is the one that was read."""
@@ -197,7 +222,7 @@ class ResourceRun:
         start, runner = self._start, self.runner
         if not start.tables:
             return start
-        if table_ids(runner, spark) != start.tables:
+        if not all(self._was_read(spark, name, source) for name, source in self.sources(spark).items()):
             raise cannot_go_on(runner.resource, TABLE_REPLACED)
         if self._checkpoint.has_folder("."):
             with runner.lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,9 @@ from kaspr_delta.engine.batch.decision import SourceTable
 from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.recovery import Recovery
 from kaspr_delta.engine.batch.stream_run import ResourceRun, have_nothing_to_do
+from kaspr_delta.errors import RebuildNeededError
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.storage.folders import LocalFolder
 from kaspr_delta.storage.tables import Commit
 
 NO_SPARK: Any = None
@@ -52,7 +55,8 @@ class Catalog:
     asked: list[str] = field(default_factory=list)
     feeds_changed: set[str] = field(default_factory=set)
     starts: dict[str, dict[int, Start | None]] = field(default_factory=dict)
-    namespace = SimpleNamespace(streams_go_on=False)
+    earlier: dict[str, list[Commit]] = field(default_factory=dict)
+    namespace: Any = field(default_factory=lambda: SimpleNamespace(streams_go_on=False))
 
     def query_each(self, _: Any, selects: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
         self.asked.append("logs")
@@ -61,6 +65,10 @@ class Catalog:
     def newest(self, _: Any, table: str) -> Commit:
         self.asked.append(f"version of {table}")
         return self.newest_of[table]
+
+    def newest_commits(self, _: Any, table: str, most: int) -> list[Commit]:
+        self.asked.append(f"{most} commits of {table}")
+        return [self.newest_of[table], *self.earlier.get(table, [])]
 
     def changed_since(self, _: Any, known: dict[str, Commit]) -> list[str]:
         self.asked.append(f"feeds of {', '.join(sorted(known))}")
@@ -91,6 +99,13 @@ class Join:
 
     def sources(self, _: Any) -> dict[str, SourceTable]:
         return {"left": SourceTable(self.left), "right": SourceTable("products")}
+
+    def source(self, _: Any, start: Start) -> Any:
+        raise Streaming(start.positions)
+
+
+class Streaming(Exception):
+    """A stream starts at these positions."""
 
 
 def idle(catalog: Catalog, *joins: Join, state: int | None = None) -> bool:
@@ -215,3 +230,37 @@ def test_a_position_in_the_middle_of_a_version_has_read_the_one_before(by_offset
 
 def test_the_time_of_a_commit_holds_while_the_position_stays() -> None:
     assert READ.at({"left": 4, "right": 5}).times == {"right": READ.times["right"]}
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    """A catalog with a folder for checkpoints."""
+    catalog = Catalog()
+    catalog.namespace.checkpoints = LocalFolder(tmp_path)
+    return catalog
+
+
+def starting(catalog: Catalog) -> None:
+    tables: Any = catalog
+    resource: Any = Join()
+    run = ResourceRun(BatchRunner(tables, resource), recovery=NO_SPARK)
+    run.runner.log.read_end(NO_SPARK, {"c1": 7})
+    run.start(NO_SPARK, None)
+
+
+def test_a_stream_starts_at_the_news_of_a_table_that_its_commits_identify(catalog: Catalog) -> None:
+    catalog.newest_of["orders"], catalog.earlier["orders"] = Commit(4, NOON + SECOND), [Commit(3, NOON)]
+    with pytest.raises(Streaming) as started:
+        starting(catalog)
+    assert started.value.args == ({"left": 3},)
+    assert not [asked for asked in catalog.asked if asked.startswith("id")]
+
+
+@pytest.mark.parametrize("earlier", [[Commit(3, NOON - SECOND)], []], ids=["another commit", "no longer recent"])
+@pytest.mark.parametrize("another", [True, False])
+def test_otherwise_the_id_of_the_table_is_compared(catalog: Catalog, earlier: list[Commit], another: bool) -> None:
+    catalog.newest_of["orders"], catalog.earlier["orders"] = Commit(9, NOON + SECOND), earlier
+    catalog.ids = {"orders": "another"} if another else {}
+    with pytest.raises(RebuildNeededError if another else Streaming):
+        starting(catalog)
+    assert "id of orders" in catalog.asked
