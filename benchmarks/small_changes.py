@@ -1,9 +1,10 @@
-"""B2: changes of scattered orders, compared with a recomputation of all rows and with the usual notebook."""
+"""B2: changes of scattered orders, compared with recomputations of all rows and with the usual notebook."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from benchmarks import data, peers
@@ -15,6 +16,7 @@ from benchmarks.warehouses import Followed, Orders
 _MANY, _LARGE = 1_000_000, 10_000_000
 # How often the peers are measured, between batches: they take much longer.
 _PEERS = 4
+_DUCKDB = 0.6
 
 
 def measure(folder: Path, rows: int) -> Iterator[Measurement]:
@@ -26,7 +28,7 @@ def measure(folder: Path, rows: int) -> Iterator[Measurement]:
     spark = orders.app.spark
     tables = (orders.app.delta.read(spark, name) for name in ("orders", "products"))
     ours: list[Followed] = []
-    recomputed: list[Cost] = []
+    recomputed: list[tuple[Cost, Cost]] = []
     folds = 0.0
     noted: list[Cost] = []
     with orders.running() as running, notebook(spark, folder / "notebook", *tables) as usual:
@@ -41,8 +43,7 @@ def measure(folder: Path, rows: int) -> Iterator[Measurement]:
             orders.forget_the_past()
             if edition % max(1, batches // _PEERS) == 0:
                 with orders.resting():
-                    recompute = cost_of(lambda: _recompute(orders, folder / "all"))
-                    shutil.rmtree(folder / "all")
+                    recompute = _recomputed(orders, folder / "all")
                     by_notebook = usual.follow(changes)
                     usual.forget_the_past()
                 if edition:
@@ -56,11 +57,20 @@ def measure(folder: Path, rows: int) -> Iterator[Measurement]:
     folded = Cost(readable.seconds + (folds + orders.state_seconds) / len(ours), readable.cpu)
     what = f"{count:,} of {size} changed"
     goals = (1 / 8, 1 / 4) if rows >= _LARGE else (0.7, 1)
-    plain, slow = mean_cost(recomputed), mean_cost(noted)
+    plain, duckdb, slow = *(mean_cost(list(costs)) for costs in zip(*recomputed, strict=True)), mean_cost(noted)
+    mean = f"mean of {len(ours)} batches"
     yield compared("B2a", f"{what}, readable on the channel", readable, plain, goals[0], "recomputing all")
-    yield compared("B2a", f"{what}, folded", folded, plain, goals[1], f"recomputing all; mean of {len(ours)} batches")
+    yield compared("B2a", f"{what}, folded", folded, plain, goals[1], f"recomputing all; {mean}")
+    yield compared("B2a", f"{what}, folded, against DuckDB", folded, duckdb, _DUCKDB, f"DuckDB recomputes all; {mean}")
     yield compared("B2b", f"{what}, folded", folded, slow, 1 / 2, "the usual notebook: foreachBatch, join, MERGE")
 
 
-def _recompute(orders: Orders, target: Path) -> None:
-    peers.recompute(orders.app.spark, orders.place("orders"), orders.place("products"), target)
+def _recomputed(orders: Orders, target: Path) -> tuple[Cost, Cost]:
+    """The costs of recomputing all rows by Spark, and by DuckDB."""
+    tables = orders.place("orders"), orders.place("products")
+    costs = []
+    for recompute in (partial(peers.recompute, orders.app.spark), peers.recompute_without_spark):
+        costs.append(cost_of(partial(recompute, *tables, target)))
+        shutil.rmtree(target)
+    by_spark, by_duckdb = costs
+    return by_spark, by_duckdb
