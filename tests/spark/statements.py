@@ -40,8 +40,9 @@ def noted_statements() -> Iterator[list[str]]:
     def noting(method: str, called: Callable[..., Any]) -> Callable[..., Any]:
         def noted(self: Any, *given: Any, **named: Any) -> Any:
             mine = of_thread[threading.get_ident()]
-            for _ in named:  # tables that were read just now
-                statements.remove(mine.pop())
+            for _ in named:  # tables that were read just now, or rows of the driver
+                if mine and mine[-1].startswith("table "):
+                    statements.remove(mine.pop())
             text = " ".join(str(given[0] if given else "").split())
             mine.append(f"{method} {text[:110]} ({_asks()})")
             statements.append(mine[-1])

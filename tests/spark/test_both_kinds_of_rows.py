@@ -44,7 +44,7 @@ PRODUCTS = ['{"a": 1}', '{"a":"é"}', "null", "no JSON", None]
 TIME = pa.timestamp("us", "UTC")
 STORED = pa.schema([("key", pa.string()), ("value", pa.string()), ("timestamp", TIME)])
 STATES = pa.schema([(name, pa.string()) for name in COLUMNS])
-CHANGES = pa.schema([("side", pa.string()), ("key", pa.string()), ("changed_at", TIME)])
+CHANGES = pa.schema([("side", pa.string()), ("key", pa.string()), ("changed_at", TIME), ("version", pa.int64())])
 RESULTS = pa.schema([("key", pa.string()), ("left", pa.string()), ("right", pa.string()), ("timestamp", TIME)])
 NOTHING = Size(0, 0)
 ALL_IN_SPARK = Limits(changes=NOTHING, small_batch=NOTHING)
@@ -74,7 +74,10 @@ class RandomTables:
             for side in sides
             for key in [*self._random_part(KEYS), *self._random_part(["odd", None]), '"1"', '"0"']
         ]
-        changes = [{"side": side, "key": key, "changed_at": self._random_time()} for side, key in [*keys, keys[-1]]]
+        changes = [
+            {"side": side, "key": key, "changed_at": self._random_time(), "version": 1}
+            for side, key in [*keys, keys[-1]]
+        ]
         self.changes = pa.Table.from_pylist(changes, CHANGES)
         self.states = pa.Table.from_pylist(self._states(), STATES)
         unmerged = [{**state, "live": random.random() < 0.7} for state in self._states()]

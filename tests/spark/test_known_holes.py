@@ -56,8 +56,9 @@ class Joins:
         self._seen.clear()
         texts = self.app.table("orders").table.text
         now = datetime.now(timezone.utc)
-        rows = [(side, texts.key(key), now) for side, key in touched]
-        changes = self.app.spark.createDataFrame(rows, "side STRING, key STRING, changed_at TIMESTAMP").coalesce(1)
+        rows = [(side, texts.key(key), now, 1) for side, key in touched]
+        columns = "side STRING, key STRING, changed_at TIMESTAMP, version BIGINT"
+        changes = self.app.spark.createDataFrame(rows, columns).coalesce(1)
         numbers = {join: self.batches[join] for join in joins}
         self.batches |= {join: number + 1 for join, number in numbers.items()}
         side_by_side([partial(self._fold_at_once, self.runs[join], changes, numbers[join]) for join in joins])

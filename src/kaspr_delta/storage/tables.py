@@ -174,6 +174,8 @@ class Tables:
     # Tables that were described, and the policies that apply to some.
     _described: set[str] = field(default_factory=set, compare=False, repr=False)
     _policies: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
+    # By table the version that the next batch of a stream pins.
+    _pins: dict[str, Commit] = field(default_factory=dict, compare=False, repr=False)
     # Names of tables and views that the catalog listed.
     _listed: set[str] = field(default_factory=set, compare=False, repr=False)
 
@@ -304,8 +306,25 @@ class Tables:
     # -- pin and describe ----------------------------------------------------------------------------------------------
 
     def newest(self, spark: SparkSession, table: str) -> Commit:
-        """The newest version, to pin for a batch. Raises an error where there is no table."""
+        """The newest version. Raises an error where there is no table."""
         return self.newest_commits(spark, table, 1)[0]
+
+    def pin(self, spark: SparkSession, table: str, upto: int | None) -> Commit:
+        """The version to pin for a batch that has read the feed up to a version; None: it is not known.
+
+        The newest one. In a stream that ends (see ``pinning``) it is the one at the start, as long as batches have read
+        no further: so a batch over a catalog makes no statement for it.
+        """
+        pin = self._pins.get(table)
+        if pin is None or upto is None or pin.version < upto:
+            pin = self.newest(spark, table)
+            if table in self._pins:  # a later batch must not see an older version than this one
+                self._pins[table] = pin
+        return pin
+
+    def pinning(self, commits: Mapping[str, Commit]) -> Self:
+        """These tables for the batches of a stream that ends, which begins when these are the newest commits."""
+        return replace(self, _pins=dict(commits))
 
     def newest_commits(self, spark: SparkSession, table: str, most: int) -> list[Commit]:
         """The newest commits, the newest first. A table has at least the commit that created it."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
 
 from kaspr_delta.storage.namespace import UnityNamespace, Warehouse
-from kaspr_delta.storage.tables import Tables
+from kaspr_delta.storage.tables import Commit, Tables
 
 DELTA = [("id", "string", ""), ("", "", ""), ("# Detailed Table Information", "", ""), ("Type", "MANAGED", "")]
 
@@ -110,3 +111,21 @@ def test_tables_of_a_schema_are_listed_by_one_statement_if_it_is_there(
 ) -> None:
     tables.create_schema(session)
     assert session.asked == asked
+
+
+def test_a_batch_pins_the_versions_of_its_streams_start_unless_it_has_read_further(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a batch has read, and what a batch before it saw, is never newer than the version that it pins."""
+    no_spark: Any = None
+    at, newest = datetime(2026, 1, 1, tzinfo=timezone.utc), 9
+    monkeypatch.setattr(Tables, "newest", lambda *_: Commit(newest, at))
+    assert tables.pin(no_spark, "orders", 1).version == 9
+    stream = tables.pinning({"orders": Commit(6, at), "products": Commit(4, at)})
+    assert [stream.pin(no_spark, "orders", upto).version for upto in (-1, 5, 6)] == [6, 6, 6]
+    assert stream.pin(no_spark, "orders", 7).version == 9
+    newest = 11
+    assert [stream.pin(no_spark, "orders", upto).version for upto in (-1, 9)] == [9, 9]
+    assert stream.pin(no_spark, "orders", None).version == 11
+    assert stream.pin(no_spark, "products", 4).version == 4
+    assert tables.pin(no_spark, "orders", 1).version == 11

@@ -19,7 +19,7 @@ from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.decision import Decision, SourceTable
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found, kinds_of
 from kaspr_delta.engine.joins.touched import touched_keys
-from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.keyed_table import KeyedTable, changed_by
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows, text, union_of
 from kaspr_delta.engine.rows.rows_by_key import few_keys
@@ -65,13 +65,13 @@ class TableAggregation(Aggregation):
         pinned = self.origin.newest(spark)
         known = self.delta.read(spark, self.plan.contributions)
         name = str(self.plan.origin)
-        contributed = known.select(F.lit(name).alias("side"), "key", F.lit(pinned.at).alias("changed_at"))
+        contributed = known.select(F.lit(name).alias("side"), "key", *changed_by(pinned))
         keys = self.origin.keys(spark, name, pinned).unionByName(contributed)
         decision = self._recompute(keys, pinned.version, anew=True, log_is_new=log_is_new)
         return decision, {"table": pinned.version}
 
     def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
-        return self._recompute(changes, self.origin.newest(changes.sparkSession).version)
+        return self._recompute(changes)
 
     def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId]) -> Sequence[Fold]:
         own = {
@@ -86,15 +86,21 @@ class TableAggregation(Aggregation):
         before = super().rows_before(groups).join(times, "key", "left")
         return before.withColumn("timestamp", F.greatest("timestamp", "moved_to"))
 
-    def _recompute(self, changes: DataFrame, version: int, *, anew: bool = False, log_is_new: bool = False) -> Decision:
-        """Changes (columns side, key, changed_at) as rows of the log. ``anew`` ignores stored contributions."""
+    def _recompute(
+        self, changes: DataFrame, version: int | None = None, *, anew: bool = False, log_is_new: bool = False
+    ) -> Decision:
+        """Changes (as in ``KeyedTable.feed``) as rows of the log. ``anew`` ignores stored contributions."""
         # Step 1: touched.
         side = str(self.plan.origin)
         touched = touched_keys(changes, {side: self.origin.text}, self.delta.limits)
         again = anew and not log_is_new
         if not touched.number and not again:
             return Decision(LocalRows.none(changes.sparkSession), 0)
-        # Step 2: pinned. Step 3: recompute.
+        # Step 2: pinned.
+        if version is None:
+            upto = None if touched.versions is None else touched.versions[side]
+            version = self.origin.pin(changes.sparkSession, upto).version
+        # Step 3: recompute.
         grouped = self._grouped(touched.keys[side], version, anew=anew)
         source = f"table/{side}"
         folded = self.folded(grouped, _changes(grouped.df, source), self.origin.text, anew=anew)

@@ -72,6 +72,8 @@ class ResourceRun:
         unread = self._unread(spark)
         if not unread.positions:  # a run that died had read all news
             return None
+        if unread.tables:
+            runner.resource = replace(runner.resource, delta=runner.delta.pinning(self._at_start))
         stream = self.resource.source(spark, unread)
         remove_unfinished(self._checkpoint)
         runner.shipped = not runs_here(spark)

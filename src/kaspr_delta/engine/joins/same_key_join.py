@@ -44,7 +44,8 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
 
     def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
         # Step 1: touched. Step 2: pinned.
-        return self._recompute(self.touched(changes), self.pinned(changes.sparkSession))
+        touched = self.touched(changes)
+        return self._recompute(touched, self.pinned(changes.sparkSession, touched.versions))
 
     def _recompute(self, touched: Touched, pinned: Pinned, *, emit_all: bool = False) -> Decision:
         if not touched.number:

@@ -16,7 +16,7 @@ from kaspr_delta.engine.batch.decision import SourceTable
 from kaspr_delta.engine.batch.resource import Fold, Found, Resource, kinds_of
 from kaspr_delta.engine.joins.select import SelectRow, selected_columns
 from kaspr_delta.engine.joins.touched import Touched, touched_keys
-from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.keyed_table import KeyedTable, changed_by
 from kaspr_delta.engine.rows.planning import plan_for, side_by_side
 from kaspr_delta.engine.rows.rows import Rows, exists, union_of
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
@@ -78,7 +78,7 @@ class TableJoin(Resource[TableJoinPlanT]):
     def every_key(self, spark: SparkSession, pinned: Pinned, state: str) -> Touched:
         """Step 1 of a new checkpoint: all keys of both tables, and all keys of a table with state, however old."""
         known = self.delta.read(spark, state)
-        known = known.select(F.lit("left").alias("side"), "key", F.lit(pinned.left.at).alias("changed_at"))
+        known = known.select(F.lit("left").alias("side"), "key", *changed_by(pinned.left))
         left, right = self.left.keys(spark, "left", pinned.left), self.right.keys(spark, "right", pinned.right)
         return self._touched_of(union_of([left, known, right]))
 
@@ -86,9 +86,11 @@ class TableJoin(Resource[TableJoinPlanT]):
         texts = {side: table.text for side, table in self.sides.items()}
         return touched_keys(changes, texts, self.delta.limits)
 
-    def pinned(self, spark: SparkSession) -> Pinned:
-        """The newest versions, which the batch reads from now on."""
-        return Pinned(*side_by_side([partial(table.newest, spark) for table in (self.left, self.right)]))
+    def pinned(self, spark: SparkSession, upto: Mapping[str, int] | None = None) -> Pinned:
+        """The versions that the batch reads from now on. ``upto``: its newest changes by side, see ``Tables.pin``."""
+        upto = {} if upto is None else upto
+        pins = [partial(table.pin, spark, upto.get(side)) for side, table in self.sides.items()]
+        return Pinned(*side_by_side(pins))
 
     @property
     def select_fingerprint(self) -> str:

@@ -13,7 +13,7 @@ import narwhals as nw
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from kaspr_delta.engine.rows.local_rows import rows_within, small_together
+from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within, small_together
 from kaspr_delta.engine.rows.rows import TRUE, Rows, exists, first_of, text, with_problem
 from kaspr_delta.engine.streams.selector import HOW_TO_WRITE_KEYS, NULL_KEY, why_no_key
 from kaspr_delta.serde.table_text import TableText
@@ -23,27 +23,37 @@ from kaspr_delta.storage.limits import Limits
 class Touched(NamedTuple):
     """The distinct touched keys by side (columns key, changed_at), and ``refused``: those that cannot be joined.
 
-    ``refused`` are rows of the log that change nothing: columns key, kind, timestamp, problem, failed.
+    ``refused`` are rows of the log that change nothing: columns key, kind, timestamp, problem, failed. ``versions`` has
+    the newest commit that touched a key, by side; None if there are too many changes.
     """
 
     keys: Mapping[str, Rows]
     refused: Rows
     number: int
+    versions: Mapping[str, int] | None = None
 
 
 def touched_keys(changes: DataFrame, texts: Mapping[str, TableText], limits: Limits) -> Touched:
-    """Each changed key, once, with its last change: from columns side, key, changed_at.
+    """Each changed key, once, with its last change: from columns side, key, changed_at, version.
 
     One Spark job; for many changes two. Unless there are too many (``Limits.changes``), as in a first load or a long
     backlog, the driver knows the touched keys, also those of a large batch: Spark broadcasts them, and shuffles no
     table for them. ``texts`` by side.
     """
-    found = rows_within(changes.select("side", "key", "changed_at"), limits.changes)
-    every = found.newest(("side", "key"), ("changed_at",)).extend(CheckKeys(texts), "reason STRING")
+    found = rows_within(changes.select("side", "key", "changed_at", "version"), limits.changes)
+    versions = _newest_versions(found.table, texts) if isinstance(found, LocalRows) else None
+    every = found.select("side", "key", "changed_at")
+    every = every.newest(("side", "key"), ("changed_at",)).extend(CheckKeys(texts), "reason STRING")
     fit = every.filter(nw.col("reason").is_null())
     by_side = (fit.filter(nw.col("side") == side).select("key", "changed_at") for side in texts)
     refused, *keys = small_together(limits.small_batch, _refused(every.filter(exists("reason"))), *by_side)
-    return Touched(dict(zip(texts, keys, strict=True)), refused, every.count())
+    return Touched(dict(zip(texts, keys, strict=True)), refused, every.count(), versions)
+
+
+def _newest_versions(changes: pa.Table, sides: Iterable[str]) -> dict[str, int]:
+    """The newest version by side; -1 for a side without changes."""
+    newest = changes.group_by("side").aggregate([("version", "max")]).to_pylist()
+    return dict.fromkeys(sides, -1) | {row["side"]: row["version_max"] for row in newest}
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,12 @@ from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.tables import Commit, Scan, Tables, Upsert
 
 
+def changed_by(commit: Commit) -> tuple[Column, Column]:
+    """The columns changed_at and version of keys that a commit changed."""
+    version = F.lit(commit.version).cast("bigint")
+    return F.lit(commit.at).alias("changed_at"), version.alias("version")
+
+
 @dataclass(frozen=True, slots=True)
 class KeyedTable:
     """One table of the application."""
@@ -140,18 +146,26 @@ class KeyedTable:
         return self.delta.scan(spark, self.plan.delta_name, commit.version) if plain else None
 
     def newest(self, spark: SparkSession) -> Commit:
-        """The version to pin for a batch."""
+        """The newest version."""
         return self.delta.newest(spark, self.plan.delta_name)
 
+    def pin(self, spark: SparkSession, upto: int | None) -> Commit:
+        """The version to pin for a batch that has read the feed up to a version; None: it is not known."""
+        return self.delta.pin(spark, self.plan.delta_name, upto)
+
     def feed(self, spark: SparkSession, side: str, after: int) -> DataFrame:
-        """The keys that changed after a version, as a stream. Columns side, key, changed_at: the time of the commit."""
+        """The keys that changed after a version, as a stream.
+
+        Columns side, key, changed_at and version: the time and the version of the commit.
+        """
         changes = self.delta.stream_after(spark, self.plan.delta_name, after, self.delta.limits.feed_batch)
-        return changes.select(F.lit(side).alias("side"), self.key, F.col("_commit_timestamp").alias("changed_at"))
+        at, version = F.col("_commit_timestamp").alias("changed_at"), F.col("_commit_version").alias("version")
+        return changes.select(F.lit(side).alias("side"), self.key, at, version)
 
     def keys(self, spark: SparkSession, side: str, commit: Commit) -> DataFrame:
-        """All keys at a version, as if its commit had changed them. Columns side, key, changed_at."""
+        """All keys at a version, as if its commit had changed them. Columns as in ``feed``."""
         rows = self.delta.read(spark, self.plan.delta_name, commit.version)
-        return rows.select(F.lit(side).alias("side"), self.key, F.lit(commit.at).alias("changed_at"))
+        return rows.select(F.lit(side).alias("side"), self.key, *changed_by(commit))
 
     def live_rows(
         self, spark: SparkSession, version: int | None = None, keys: Keys = None, *, unique_keys: bool = False

@@ -55,7 +55,8 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
 
     def decide_early(self, changes: DataFrame, state: Mapping[str, Any], unmerged: Sequence[pa.Table]) -> Decision:
         # Step 1: touched. Step 2: pinned.
-        return self._recompute(self.touched(changes), self.pinned(changes.sparkSession), unmerged)
+        touched = self.touched(changes)
+        return self._recompute(touched, self.pinned(changes.sparkSession, touched.versions), unmerged)
 
     def changed_state(self, rows: Rows) -> pa.Table | None:
         """The subscriptions that a batch changed, with a column ``live`` too; None if there are too many."""
