@@ -116,7 +116,7 @@ def test_tables_of_a_schema_are_listed_by_one_statement_if_it_is_there(
 def test_a_batch_pins_the_versions_of_its_streams_start_unless_it_has_read_further(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a batch has read, and what a batch before it saw, is never newer than the version that it pins."""
+    """No batch pins a version before its changes, or before one that an earlier batch saw."""
     no_spark: Any = None
     at, newest = datetime(2026, 1, 1, tzinfo=timezone.utc), 9
     monkeypatch.setattr(Tables, "newest", lambda *_: Commit(newest, at))
