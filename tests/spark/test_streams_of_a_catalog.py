@@ -21,11 +21,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.api.topic import ChangelogHandle, TopicHandle
-from kaspr_delta.plan.definition.joins import TableTableJoinPlan
+from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, TableTableJoinPlan
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import Tables
+from tests.continuous import running, wait_until
 from tests.manifests import opened
 from tests.spark import shapes
 from tests.spark.dying import watched_writes
@@ -188,6 +189,62 @@ def test_a_record_that_comes_while_a_stream_starts_is_processed_once(
     produce(app, "clicks", all={"page": "next"})
     app.run()
     assert app.table("clicks-per-page").to_dict() == {"all": 3}
+
+
+@pytest.mark.slow
+def test_a_row_that_comes_while_a_stream_starts_is_joined_as_it_is_by_then(
+    shop: Callable[[], Application], spark: SparkSession
+) -> None:
+    """The stream reads the row, but the version that was pinned as it started does not have it."""
+    app = shop()
+    app.table("products").put({"P1": {"price": 1}, "P2": {"price": 2}})
+    app.table("orders").put({f"O{number}": {"product": f"P{1 + number % 2}"} for number in range(4)})
+    app.run(only=["join/priced"])
+    app.table("products").put({"P2": {"price": 20}})
+    late = [{"P1": {"price": 100}}]
+    stream = Tables.stream
+
+    def later(delta: Tables, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
+        while late:
+            app.table("products").put(late.pop())
+        return stream(delta, spark, table, first, limit)
+
+    with mock.patch.object(Tables, "stream", later):
+        app.run(only=["join/priced"])
+    assert not late
+    expected = {f"O{number}": 20 if number % 2 else 100 for number in range(4)}
+    assert prices(app) == expected
+    again = shop()
+    again.run(only=["join/priced"])
+    assert prices(again) == expected
+    assert again.delta.read(spark, CHANNEL).where("kind = 'value'").count() == 8  # nothing is emitted twice
+
+
+@pytest.mark.slow
+def test_rounds_of_a_continuous_run_share_a_fold(shop: Callable[[], Application], spark: SparkSession) -> None:
+    """The channel has each change at once. A run that follows finds nothing to do."""
+    app = shop()
+    app.table("products").put({"P1": {"price": 1}, "P2": {"price": 2}})
+    app.table("orders").put({"O0": {"product": "P1"}})
+    app.run(only=["join/priced"])
+    join = app.plan.join("priced")
+    assert isinstance(join, ForeignKeyJoinPlan)
+    before = {table: app.delta.newest(spark, table).version for table in (join.result, join.subscriptions)}
+    with running(app, only=["join/priced"]) as failures:
+        for number in range(1, 6):
+            key = f"O{number}"
+            app.table("orders").put({key: {"product": f"P{1 + number % 2}"}})
+            wait_until(lambda key=key: f'"{key}"' in keys_on_channel(app), failures)
+    assert prices(app) == {f"O{number}": 1 + number % 2 for number in range(6)}
+    merges = {table: app.delta.newest(spark, table).version - version for table, version in before.items()}
+    assert merges[join.result] < 5
+    assert merges[join.subscriptions] == 1
+    again = shop()
+    assert not again.run(only=["join/priced"]).resources
+
+
+def keys_on_channel(app: Application) -> set[str]:
+    return {row["key"] for row in app.delta.read(app.spark, CHANNEL).where("kind = 'value'").select("key").collect()}
 
 
 @pytest.mark.slow

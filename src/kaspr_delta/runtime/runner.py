@@ -40,7 +40,7 @@ from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Streams
 from kaspr_delta.runtime.table_groups import TableGroups
 from kaspr_delta.storage.layout import SYSTEM
-from kaspr_delta.storage.namespace import lock_in_time
+from kaspr_delta.storage.namespace import IsLost, lock_in_time
 from kaspr_delta.storage.plan_tables import tables_of
 from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
@@ -79,7 +79,7 @@ class Runner:
     # The comparisons that were made, in words.
     compared: dict[ResourceRef, str] = field(default_factory=dict, init=False)
     _runs: dict[ResourceRef, ResourceRun] = field(default_factory=dict, init=False)
-    _lost: list[threading.Event] = field(default_factory=list, init=False)
+    _lost: list[IsLost] = field(default_factory=list, init=False)
     # Set to end a run before it is quiet.
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _failures: Failures = field(init=False)
@@ -201,11 +201,28 @@ class Runner:
         batch is running, so that timed work may run. Serverless compute supports only streams that end.
         """
         self._stop, pause = stop, every / 1_000
-        while not self._is_over:
-            self._round(refs)
-            if self._new_columns or stop.wait(pause) or self._is_lost or changed():
-                return
-            self._clean_sometimes()
+        with self._resting(refs):
+            while not self._is_over:
+                self._round(refs)
+                if self._new_columns or stop.wait(pause) or self._is_lost or changed():
+                    return
+                self._clean_sometimes()
+
+    @contextlib.contextmanager
+    def _resting(self, refs: Sequence[ResourceRef]) -> Iterator[None]:
+        """Let folds rest from round to round, as in an endless stream, and make them at the end.
+
+        On Spark Connect each batch folds at once, where it runs. If a lock was lost, another process folds.
+        """
+        runs = {ref: self._runs[ref] for ref in refs if runs_here(self.spark)}
+        for run in runs.values():
+            run.rests = True
+        yield
+        for ref, run in runs.items():
+            run.rests = False
+            if ref not in self._failures and not self._is_lost:
+                with self._failures.noting(ref):
+                    run.runner.fold_waiting(self.spark)
 
     def _streaming(
         self, refs: Sequence[ResourceRef], stop: threading.Event, every: int, changed: Callable[[], bool]
@@ -259,8 +276,8 @@ class Runner:
 
     @property
     def _is_lost(self) -> bool:
-        """Whether another process took one of the locks. Releasing that lock then raises an error that names it."""
-        return any(lost.is_set() for lost in self._lost)
+        """Whether another process took one of the locks, or may have. If it did, releasing that one raises an error."""
+        return any(is_lost() for is_lost in self._lost)
 
     def _clean_sometimes(self) -> None:
         if time.monotonic() - self._cleaned_at >= _CLEANING:

@@ -53,13 +53,13 @@ class Streams:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Stop all queries, and fold the waiting batches of those that did not fail."""
+        """Stop all queries, and fold the waiting batches of those that did not fail, as far as these do not rest."""
         for query in self.queries.values():
             _stop_after_batch(query)
         for ref in self.queries:
             if ref not in self.failures:
                 with self.failures.noting(ref):
-                    self.runs[ref].runner.fold_waiting(self.spark)
+                    self.runs[ref].fold_waiting(self.spark)
 
     def start(self, refs: Sequence[ResourceRef]) -> None:
         """Start resources that have something to read. One that fails to start does not stop the others."""

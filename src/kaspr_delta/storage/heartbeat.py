@@ -64,6 +64,10 @@ class Lease:
     _renewed: float = field(default=0, init=False)
     _count: int = field(default=0, init=False)
 
+    def is_lost(self) -> bool:
+        """Whether another process holds it, or may hold it: this one was suspended, and did not renew it in time."""
+        return self.lost.is_set() or self.clock() - self._renewed >= self.seconds
+
     @property
     def path(self) -> str:
         """The place of the file, for people."""

@@ -9,7 +9,7 @@ import threading
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -36,6 +36,10 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _BUCKET = re.compile(r"[a-z0-9]+://[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9._-]+)*/?")
 # Seconds between two looks at a lock that another process holds.
 _LOOK = 1.0
+
+
+IsLost: TypeAlias = Callable[[], bool]
+"""Whether another process took a lock, or may have taken it."""
 
 
 @dataclass(frozen=True)
@@ -126,10 +130,10 @@ class FolderNamespace:
         """A lock to hold while one of several resources that exclude each other processes a batch."""
         raise NotImplementedError
 
-    def resource_lock(self, resource: str) -> contextlib.AbstractContextManager[threading.Event]:
+    def resource_lock(self, resource: str) -> contextlib.AbstractContextManager[IsLost]:
         """The lock that a resource holds while it runs.
 
-        The event is set if another process takes the lock all the same, for example because this machine slept. Raises
+        It is lost if another process takes it all the same, for example because this machine slept. Raises
         AlreadyRunningError when another process holds the lock, and at the end when another one took it.
         """
         raise NotImplementedError
@@ -160,7 +164,7 @@ class LocalNamespace(FolderNamespace):
         return FileLock(self._lock(f"turn-{_as_file(name)}"))
 
     @contextlib.contextmanager
-    def resource_lock(self, resource: str) -> Iterator[threading.Event]:
+    def resource_lock(self, resource: str) -> Iterator[IsLost]:
         lock = FileLock(self._lock(f"running-{_as_file(resource)}"), timeout=0)
         try:
             lock.acquire()
@@ -168,7 +172,7 @@ class LocalNamespace(FolderNamespace):
             msg = f"{resource} already runs on {self.root / self.name} in another process: stop that one first"
             raise AlreadyRunningError(msg) from None
         try:
-            yield threading.Event()  # a kernel lock is never lost
+            yield lambda: False  # a kernel lock is never lost
         finally:
             lock.release()
 
@@ -212,10 +216,10 @@ class BucketNamespace(FolderNamespace):
         return _turns[str(self.home), name]
 
     @contextlib.contextmanager
-    def resource_lock(self, resource: str) -> Iterator[threading.Event]:
+    def resource_lock(self, resource: str) -> Iterator[IsLost]:
         folder = self.home / _STATE_FOLDER / "locks"
         with Lease(folder, f"running-{_as_file(resource)}.json", resource, str(self.home)).held() as lease:
-            yield lease.lost
+            yield lease.is_lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +286,7 @@ class UnityNamespace:
         return _turns[self.schema, name]
 
     @contextlib.contextmanager
-    def resource_lock(self, resource: str) -> Iterator[threading.Event]:
+    def resource_lock(self, resource: str) -> Iterator[IsLost]:
         if not self.reaches_checkpoints:
             msg = (
                 f"{resource} cannot run from here: its lock and its checkpoints are in {self.checkpoints}, which only"
@@ -292,13 +296,13 @@ class UnityNamespace:
         # Beside the checkpoints, whose folders begin with the kind of a resource and so never with an underscore.
         folder, name = self.checkpoints / "_locks", f"running-{_as_file(resource)}.json"
         with Lease(folder, name, resource, f"{self.catalog}.{self.name}").held() as lease:
-            yield lease.lost
+            yield lease.is_lost
 
 
 Namespace: TypeAlias = FolderNamespace | UnityNamespace
 
 
-def lock_in_time(held: contextlib.ExitStack, namespace: Namespace, resource: str, patience: float) -> threading.Event:
+def lock_in_time(held: contextlib.ExitStack, namespace: Namespace, resource: str, patience: float) -> IsLost:
     """Hold the lock of a resource, see ``resource_lock``. Raises AlreadyRunningError after ``patience`` seconds."""
     deadline = time.monotonic() + patience
     while True:

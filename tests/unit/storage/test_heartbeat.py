@@ -222,6 +222,22 @@ def test_a_lost_lease_is_noticed_at_the_next_beat_or_at_the_end(
     assert record_in(path) == record
 
 
+def test_a_holder_that_slept_does_not_know_whether_another_came_until_it_renews_its_lease(
+    path: Path, time: ManualClock
+) -> None:
+    with lease(path, time).held() as held:
+        time.now += 29 - SETTLE
+        assert not held.is_lost()
+        time.now += 1 + SETTLE
+        assert held.is_lost()
+        held.renew()
+        assert not held.is_lost()
+    with held_and_lost(path, time) as held:
+        left_by_another(path)
+        held.renew()
+        assert held.is_lost()
+
+
 @pytest.mark.parametrize(("removed", "slept"), [(False, 3_600), (True, EVERY)])
 def test_a_holder_keeps_a_lease_that_was_not_taken(path: Path, time: ManualClock, removed: bool, slept: float) -> None:
     with lease(path, time).held() as held:

@@ -40,6 +40,8 @@ class ResourceRun:
 
     runner: BatchRunner
     recovery: Recovery
+    # Whether the folds of a stream that ends may wait for those that follow it.
+    rests: bool = field(default=False, init=False)
     # By table, its newest commits at the start of the current stream, the newest first.
     _recent: Mapping[str, Sequence[Commit]] = field(default_factory=dict, init=False)
     # Of the stream that ended last: its first batch, and the commits at its start.
@@ -60,8 +62,8 @@ class ResourceRun:
         if runner.failure is not None:  # it may have committed a batch without folding it
             runner.failure = None
             self.recovery.recover(spark, folded_batches(runner.delta, spark))
-        runner.fold_waiting(spark)  # waiting batches belong to the session of the stream before
-        runner.folding.endless = every is not None
+        self.fold_waiting(spark)  # waiting batches belong to the session of the stream before
+        runner.folding.endless = every is not None or self.rests
         if runner.shipped:
             with runner.lock:
                 runner.read_log_end(spark)
@@ -96,6 +98,10 @@ class ResourceRun:
     def _at_start(self) -> dict[str, Commit]:
         """By table, its newest commit at the start of the current stream."""
         return {table: commits[0] for table, commits in self._recent.items()}
+
+    def fold_waiting(self, spark: SparkSession) -> None:
+        """Fold the batches that wait after a stream; those of a resource that ``rests`` if they are due."""
+        self.runner.fold_waiting(spark, if_due=self.rests)
 
     def goes_on(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> bool:
         """Whether a stream goes on from the end of the log that was read: nothing is to be made, migrated or folded.
@@ -151,7 +157,7 @@ class ResourceRun:
     def finish(self, spark: SparkSession) -> None:
         """End a stream that has processed everything that was present at its start."""
         runner = self.runner
-        runner.fold_waiting(spark)
+        self.fold_waiting(spark)
         if self._start.tables:
             with runner.lock:
                 runner.read_log_end(spark)
