@@ -12,6 +12,7 @@ import os
 import random
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
@@ -234,7 +235,7 @@ def test_rounds_of_a_continuous_run_share_a_fold(shop: Callable[[], Application]
         for number in range(1, 6):
             key = f"O{number}"
             app.table("orders").put({key: {"product": f"P{1 + number % 2}"}})
-            wait_until(lambda key=key: f'"{key}"' in keys_on_channel(app), failures)
+            wait_until(partial(is_on_channel, app, key), failures)
     assert prices(app) == {f"O{number}": 1 + number % 2 for number in range(6)}
     merges = {table: app.delta.newest(spark, table).version - version for table, version in before.items()}
     assert merges[join.result] < 5
@@ -243,8 +244,9 @@ def test_rounds_of_a_continuous_run_share_a_fold(shop: Callable[[], Application]
     assert not again.run(only=["join/priced"]).resources
 
 
-def keys_on_channel(app: Application) -> set[str]:
-    return {row["key"] for row in app.delta.read(app.spark, CHANNEL).where("kind = 'value'").select("key").collect()}
+def is_on_channel(app: Application, key: str) -> bool:
+    rows = app.delta.read(app.spark, CHANNEL).where("kind = 'value'").select("key").collect()
+    return f'"{key}"' in {row["key"] for row in rows}
 
 
 @pytest.mark.slow
