@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kaspr_delta import Application
+from kaspr_delta.api.explanation import Explanation
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.table import TableHandle
 from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
@@ -19,6 +20,7 @@ _CLASSES = (
     TopicHandle,
     ChangelogHandle,
     JoinHandle,
+    Explanation,
     StreamJoinHandle,
     ChannelHandle,
     RunReport,

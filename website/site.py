@@ -48,6 +48,7 @@ _GUIDES = (
     "topics.md",
     "typed-tables.md",
     "web-views.md",
+    "reading-results.md",
     "observability.md",
     "buckets.md",
     "databricks.md",

@@ -89,6 +89,8 @@ class Application:
             app.topic("raw-orders").produce([{"key": "O1", "value": {"product_id": "P100"}}])
             app.run()
             app.join("orders-products-join").to_dict()
+
+    A notebook shows ``app.plan`` as a picture of all resources.
     """
 
     def __init__(

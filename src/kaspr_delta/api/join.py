@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
+from kaspr_delta.api.explanation import Explanation
 from kaspr_delta.api.export import write_rows
 from kaspr_delta.api.frames import Frames, table_of
 from kaspr_delta.api.table import Pairs, as_dict
 from kaspr_delta.api.topic import ChannelHandle
+from kaspr_delta.control.follow import Follower
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import StreamJoinPlan, TableTableJoinPlan
@@ -19,6 +21,7 @@ from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.serde.typed_values import column_text
 from kaspr_delta.storage.layout import PAIR
 from kaspr_delta.storage.lazy_session import because
+from kaspr_delta.storage.opening import row_reads
 from kaspr_delta.storage.tables import Scan, Tables
 
 if TYPE_CHECKING:
@@ -47,6 +50,17 @@ class JoinHandle(Frames):
         """The result for a key in the form of ``rows``; empty if there is none."""
         text = self._texts.keys.key(key)
         return self._pairs(self._scan().where("key = {key}", key=text))
+
+    def explain(self, key: Any) -> Explanation:
+        """Why the result for a key is as it is: its rows from the left table to the result, and what follows from them.
+
+        The value prints as text; a notebook shows it as tables. The tables are read as they are now, one after another:
+        while the application runs they may be of different batches.
+        """
+        found = Follower(row_reads(self.spark, self.delta), self.application, self.join).follow(
+            [self._texts.keys.key(key)]
+        )
+        return Explanation(str(self.join.ref), key, found.stations, found.reasons)
 
     def to_arrow(self) -> pa.Table:
         """All results with key, left and right, or key and the selected columns; types are inferred from the rows."""
@@ -155,7 +169,7 @@ class StreamJoinHandle(Frames):
         msg = f"join {name!r} gives a stream, which has no current value per key: use records(), or"
         raise UsageError(f"{msg} `kaspr-delta consume {channel}`, or make a table with `from: {{join: {name}}}`")
 
-    rows = rows_of = to_dict = export = get
+    rows = rows_of = to_dict = export = explain = get
 
     def to_arrow(self) -> pa.Table:
         """The results as ``ChannelHandle.to_arrow`` returns them."""

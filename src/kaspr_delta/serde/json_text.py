@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import reprlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -39,6 +39,15 @@ def canonical_key(key: Any) -> str:
         return text
     # Names are sorted as text: a dictionary may have numbers as names, which sort differently.
     return _dump(parse(text), sort_keys=True)
+
+
+def key_texts(key: str) -> Iterator[str]:
+    """The texts that a key may have in a table: as given, and as canonical JSON."""
+    yield key
+    try:
+        yield canonical_key(key)
+    except SerializationError:
+        return
 
 
 @lru_cache(maxsize=100_000)

@@ -10,8 +10,11 @@ from typing import Any, Protocol
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, quoted
 from kaspr_delta.storage.commit_info import CommitInfo
-from kaspr_delta.storage.layout import UNCOMPARED
+from kaspr_delta.storage.layout import PAIR, UNCOMPARED
 from kaspr_delta.storage.spark.sql_text import struct_of
+
+NOT_SHOWN = ("_change_type", "_commit_", PAIR)
+"""Columns that only a change feed has, and the column in which a result keeps the pair that it selects from."""
 
 _COUNT = Type("BIGINT")
 
@@ -94,8 +97,8 @@ class UnreadableError(SetupError):
         return str(self).strip().splitlines()[0][:300].rstrip(".")
 
 
-class PageReads(Protocol):
-    """Reads of all Delta tables of one application by SQL. A table that does not exist is empty."""
+class RowReads(Protocol):
+    """Reads of the rows of Delta tables by key. A table that does not exist is empty."""
 
     @staticmethod
     def literal(text: str) -> str:
@@ -105,36 +108,14 @@ class PageReads(Protocol):
     def moment(moment: datetime) -> str:
         """A time in SQL."""
 
-    @staticmethod
-    def comparable(struct: str) -> str:
-        """The SQL for a struct in a form that can be compared."""
-        return struct
-
     def named(self, table: str, version: int | None = None) -> str:
         """The table at a version, the newest by default, in the SQL of ``selected``."""
 
     def selected(self, table: str, version: int | None, columns: Columns, sql: str) -> list[dict[str, Any]]:
         """The rows of a SELECT with these columns. Raises UnreadableError if the version cannot be read."""
 
-    def counts(self, tables: Collection[str]) -> Mapping[str, int | str]:
-        """The number of rows by table, or the reason why it cannot be read. Tables elsewhere are left out."""
-
-    def tables(self) -> Sequence[str]:
-        """All Delta tables of the application's schemas, internal ones and those of others among them."""
-
-    def history(self, table: str) -> History:
-        """The commits of a table."""
-
     def columns(self, table: str, version: int | None = None) -> dict[str, Type]:
         """The columns of a table at a version, the newest by default; none where there is no table, or version."""
-
-    def change_feed(  # noqa: PLR0913, PLR0917  a SELECT has so many parts
-        self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
-    ) -> list[dict[str, Any]] | str:
-        """The change feed of one commit, with ``_change_type``, or the reason why it cannot be read.
-
-        At least the rows of the ``most`` first keys are among it.
-        """
 
     def rows(  # noqa: PLR0913, PLR0917
         self,
@@ -161,6 +142,54 @@ class PageReads(Protocol):
         except UnreadableError as error:
             return error.reason
         return RowsFound(_counted(found), tuple(row["one"] for row in found))
+
+    def _conditions(self, columns: Columns, where: RowFilter) -> Iterator[str]:
+        yield self._condition(where.texts)
+        if where.find and where.is_found_by_sql(columns):
+            searched = (quoted(name) for name, kind in columns.items() if not kind.name.startswith("TIMESTAMP"))
+            text = self.literal(where.find.lower())
+            found = " OR ".join(f"instr(lower(CAST({name} AS STRING)), {text}) > 0" for name in searched)
+            yield f"({found or 'false'})"
+        if where.keys:
+            keys = ", ".join(f"X'{key.hex()}'" for key in where.keys)
+            yield f"`key` IN ({keys})"
+        if where.since is not None:
+            yield f"`timestamp` >= {self.moment(where.since)}"
+        if where.until is not None:
+            yield f"`timestamp` <= {self.moment(where.until)}"
+
+    def _condition(self, texts: TextFilter) -> str:
+        tests = (f"{quoted(name)} IN ({', '.join(map(self.literal, among))})" for name, among in texts.items())
+        return " AND ".join(tests) or "true"
+
+    def _struct(self, columns: Iterable[str]) -> str:
+        return struct_of(columns, self.literal)
+
+
+class PageReads(RowReads, Protocol):
+    """Reads of all Delta tables of one application by SQL. A table that does not exist is empty."""
+
+    @staticmethod
+    def comparable(struct: str) -> str:
+        """The SQL for a struct in a form that can be compared."""
+        return struct
+
+    def counts(self, tables: Collection[str]) -> Mapping[str, int | str]:
+        """The number of rows by table, or the reason why it cannot be read. Tables elsewhere are left out."""
+
+    def tables(self) -> Sequence[str]:
+        """All Delta tables of the application's schemas, internal ones and those of others among them."""
+
+    def history(self, table: str) -> History:
+        """The commits of a table."""
+
+    def change_feed(  # noqa: PLR0913, PLR0917  a SELECT has so many parts
+        self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
+    ) -> list[dict[str, Any]] | str:
+        """The change feed of one commit, with ``_change_type``, or the reason why it cannot be read.
+
+        At least the rows of the ``most`` first keys are among it.
+        """
 
     def changed_since(  # noqa: PLR0913, PLR0917
         self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
@@ -189,28 +218,6 @@ class PageReads(Protocol):
         row = _struct_type(columns)
         found = self.selected(table, version, {"many": _COUNT, "before": row, "after": row}, sql)
         return RowsChanged(_counted(found), tuple((row["before"], row["after"]) for row in found))
-
-    def _conditions(self, columns: Columns, where: RowFilter) -> Iterator[str]:
-        yield self._condition(where.texts)
-        if where.find and where.is_found_by_sql(columns):
-            searched = (quoted(name) for name, kind in columns.items() if not kind.name.startswith("TIMESTAMP"))
-            text = self.literal(where.find.lower())
-            found = " OR ".join(f"instr(lower(CAST({name} AS STRING)), {text}) > 0" for name in searched)
-            yield f"({found or 'false'})"
-        if where.keys:
-            keys = ", ".join(f"X'{key.hex()}'" for key in where.keys)
-            yield f"`key` IN ({keys})"
-        if where.since is not None:
-            yield f"`timestamp` >= {self.moment(where.since)}"
-        if where.until is not None:
-            yield f"`timestamp` <= {self.moment(where.until)}"
-
-    def _condition(self, texts: TextFilter) -> str:
-        tests = (f"{quoted(name)} IN ({', '.join(map(self.literal, among))})" for name, among in texts.items())
-        return " AND ".join(tests) or "true"
-
-    def _struct(self, columns: Iterable[str]) -> str:
-        return struct_of(columns, self.literal)
 
 
 def _struct_type(columns: Columns) -> Type:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from kaspr_delta.control.figures import Figures
 from kaspr_delta.control.resource_status import kept_in
 from kaspr_delta.engine.batch.counters import Metric
-from kaspr_delta.plan.definition.application import Edge, Plan
+from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import StreamJoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.drawing.picture import Edge
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from kaspr_delta.control.registry import Document
 from kaspr_delta.control.resource_status import ResourceStatus, kept_in, resource_statuses
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.drawing.picture import HEIGHT, WIDTH
 from kaspr_delta.web.flows import flows
 from kaspr_delta.web.parts.listing import Asked
-from kaspr_delta.web.picture import HEIGHT, WIDTH, edges_of, picture
 from kaspr_delta.web.store import WebStore
 
 ZOOMS = ("", "50", "75", "100", "150")
@@ -57,7 +57,7 @@ def overview_page(store: WebStore, plan: Plan, documents: Any, asked: Asked) -> 
     shown = [line for line in lines if _is_asked_for(line, asked)]
     labels, near = {str(line.ref) for line in shown}, _around(plan, asked.query.get("around", ""))
     labels = labels if near is None else labels & near
-    drawn = picture(plan, labels & {str(line.ref) for line in shown if line.stage})
+    drawn = plan.picture(labels & {str(line.ref) for line in shown if line.stage})
     return {
         "title": "",
         "asked": asked,
@@ -79,7 +79,7 @@ def overview_page(store: WebStore, plan: Plan, documents: Any, asked: Asked) -> 
 
 def _lines(plan: Plan, documents: list[Document], figures: Figures) -> list[Line]:
     """All resources and topics, by stage and name."""
-    stages = {box.label: box.column + 1 for box in picture(plan).boxes}
+    stages = {box.label: box.column + 1 for box in plan.picture().boxes}
     statuses = {one.ref: one for one in resource_statuses(documents, plan, figures) if one.ref.kind != "app"}
     refs = dict.fromkeys([*(topic.ref for topic in plan.topics), *statuses])
     lines = [_line(plan, figures, ref, statuses.get(ref), stages.get(str(ref), 0)) for ref in refs]
@@ -104,7 +104,7 @@ def _is_asked_for(line: Line, asked: Asked) -> bool:
 
 def _around(plan: Plan, label: str) -> set[str] | None:
     """The labels of all boxes that a box depends on or that depend on it; None if there is no such box."""
-    graph: nx.DiGraph[str] = nx.DiGraph([(edge.source, edge.target) for edge in edges_of(plan)])
+    graph: nx.DiGraph[str] = nx.DiGraph([(edge.source, edge.target) for edge in plan.drawn_edges])
     if label not in graph:
         return None
     return {label, *nx.ancestors(graph, label), *nx.descendants(graph, label)}

@@ -18,6 +18,7 @@ from kaspr_delta.control.source_tables import as_found
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, WebViewPlan
 from kaspr_delta.plan.definition.waiting import what_for
+from kaspr_delta.serde.unfolded import shown
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.storage.native.readable import read_errors, reason_of
 from kaspr_delta.web.access import Seals, Visitor
@@ -30,7 +31,6 @@ from kaspr_delta.web.overview import overview_page
 from kaspr_delta.web.parts.download import download
 from kaspr_delta.web.parts.listing import Asked, Listing
 from kaspr_delta.web.parts.runs import lag_chart
-from kaspr_delta.web.parts.unfolded import shown
 from kaspr_delta.web.parts.view import address, view_values
 from kaspr_delta.web.resource_page import resource_page
 from kaspr_delta.web.search import search_page

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kaspr_delta.errors import SerializationError
-from kaspr_delta.serde.json_text import canonical_key
+from kaspr_delta.serde.json_text import key_texts
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.commit_info import CommitInfo
-from kaspr_delta.storage.layout import PAIR, RECORDS
-from kaspr_delta.storage.page_reads import Columns, History, PageReads, RowFilter, RowsFound, TextFilter
+from kaspr_delta.storage.layout import RECORDS
+from kaspr_delta.storage.page_reads import NOT_SHOWN, Columns, History, PageReads, RowFilter, RowsFound, TextFilter
 
 _SHOWN = ("key", "value", "left", "right", "window_start", "window_end", "timestamp")
 _WINDOW = "window_start"
-# Columns that only a change feed has, and the column in which a result keeps the pair that it selects from.
-NOT_SHOWN = ("_change_type", "_commit_", PAIR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +172,3 @@ class Past:
         if self.is_typed:
             return {name: value for name, value in row.items() if not name.startswith(NOT_SHOWN)}
         return {name: row[name] for name in _SHOWN if name in row}
-
-
-def key_texts(key: str) -> Iterator[str]:
-    """The texts that a key may have in a table: as given, and as canonical JSON."""
-    yield key
-    try:
-        yield canonical_key(key)
-    except SerializationError:
-        return

@@ -7,24 +7,25 @@ from functools import partial
 from typing import Any
 
 from kaspr_delta.control.events import Event, Reference
+from kaspr_delta.control.follow import Followed, Follower
 from kaspr_delta.control.kubectl import yaml_text
 from kaspr_delta.control.registry import Document
 from kaspr_delta.control.resource_status import events_of, kept_in, resource_statuses
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TaskPlan
+from kaspr_delta.serde.json_text import key_texts
+from kaspr_delta.serde.row_columns import json_of
 from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.storage.layout import EVENTS, PROGRESS
 from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.page_reads import RowsFound
 from kaspr_delta.web.parts.changes import unfolded_changes
-from kaspr_delta.web.parts.follow import Follower, Station
 from kaspr_delta.web.parts.listing import Asked, Listing, listing
 from kaspr_delta.web.parts.neighbours import neighbours
 from kaspr_delta.web.parts.output import output
 from kaspr_delta.web.parts.runs import charts_of
 from kaspr_delta.web.parts.schedule import in_words, next_runs
-from kaspr_delta.web.parts.stored import json_of
 from kaspr_delta.web.past import Past
 from kaspr_delta.web.store import WebStore
 
@@ -44,7 +45,7 @@ def resource_page(
         rows = at_once.submit(readable, f"the rows of {ref}", partial(_rows, store, plan, ref, asked))
         happening = at_once.submit(readable, "events", partial(_events, store, ref))
         sending = at_once.submit(readable, f"the output of {ref}", partial(_output, store, plan, ref, asked))
-        following = at_once.submit(readable, f"a key of {ref}", partial(_stations, store, plan, ref, asked))
+        following = at_once.submit(readable, f"a key of {ref}", partial(_followed, store, plan, ref, asked))
         batches = batches_of(store, ref)
     figures, events, found = counting.result(), happening.result(), rows.result()
     (one,) = resource_statuses(documents, plan, figures, ref)
@@ -61,7 +62,7 @@ def resource_page(
         "charts": [] if isinstance(batches, str) else charts_of(batches),
         "asked": asked,
         "output": sending.result(),
-        "stations": following.result(),
+        "followed": following.result(),
         "view": None,
         "schedule": _schedule(plan, ref, batches),
         **({**_NO_ROWS, "why_no_rows": found} if isinstance(found, str) else found),
@@ -94,12 +95,13 @@ def _output(store: WebStore, plan: Plan, ref: ResourceRef, asked: Asked) -> List
     return None if pipeline is None else output(store.tables, plan, pipeline, asked)
 
 
-def _stations(store: WebStore, plan: Plan, ref: ResourceRef, asked: Asked) -> list[Station] | str | None:
-    """The stations of the key that a join of two tables is asked for; none without a key, None for another resource."""
+def _followed(store: WebStore, plan: Plan, ref: ResourceRef, asked: Asked) -> Followed | None:
+    """The stations of the key that a join of two tables is asked for; without a key none, None for another resource."""
     join = plan.join(ref.name) if ref.kind == "join" else None
     if not isinstance(join, TableTableJoinPlan):
         return None
-    return Follower(store.tables, plan, join).stations(asked.key) if asked.key else []
+    keys = list(key_texts(asked.key)) if asked.key else []
+    return Follower(store.tables, plan, join).follow(keys) if keys else Followed((), ())
 
 
 def _past(store: WebStore, plan: Plan, ref: ResourceRef) -> Past | None:

@@ -8,6 +8,8 @@ from typing import Any
 
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import TopicPlan
+from kaspr_delta.serde.json_text import key_texts
+from kaspr_delta.serde.row_columns import json_of
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.storage.layout import TOPIC
 from kaspr_delta.storage.native.readable import readable
@@ -15,8 +17,6 @@ from kaspr_delta.storage.page_reads import RowFilter, RowsFound
 from kaspr_delta.web.parts.listing import Asked, Listing, listing, moment_of
 from kaspr_delta.web.parts.neighbours import neighbours
 from kaspr_delta.web.parts.runs import charts_of
-from kaspr_delta.web.parts.stored import json_of
-from kaspr_delta.web.past import key_texts
 from kaspr_delta.web.resource_page import batches_of
 from kaspr_delta.web.store import WebStore
 

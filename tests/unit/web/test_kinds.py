@@ -159,6 +159,7 @@ def test_a_joins_page_follows_a_key_to_its_result(orders: Shop) -> None:
             assert "Lamp" in stations["Right row"]
             assert "Kettle" not in stations["Right row"]
             assert stations["Responses"].count("<tr>") == 2
+            assert "The result is that of the rows as they are now." in page
             assert EVIL not in page
         gone = shop.client.get("/ui/join/orders-products-join?key=O9").text
         assert gone.count("<p>None.</p>") == 5

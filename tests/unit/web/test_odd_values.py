@@ -12,11 +12,11 @@ import pyarrow.parquet
 import pytest
 
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.serde.unfolded import parsed
 from kaspr_delta.web.overview import Line, _in_order
 from kaspr_delta.web.parts.download import download
 from kaspr_delta.web.parts.listing import _test, moment_of
 from kaspr_delta.web.parts.schedule import _cron_in_words
-from kaspr_delta.web.parts.unfolded import parsed
 
 NINE = datetime(2026, 1, 1, 9, tzinfo=timezone.utc)
 

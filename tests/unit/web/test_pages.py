@@ -15,13 +15,13 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.engine.batch.counters import counter
+from kaspr_delta.plan.drawing.picture import HEIGHT, TEXT_HEIGHT, TEXT_WIDTH, WIDTH
 from kaspr_delta.runtime.applying import apply_manifests
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS, TOPIC, table_layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.reads import NativeSystemTables
-from kaspr_delta.web.picture import HEIGHT, TEXT_HEIGHT, TEXT_WIDTH, WIDTH, picture
 from tests.folders import append_rows, folder_of
 from tests.manifests import plan_of_bundle
 from tests.unit.web.conftest import ROOT, Serving, Shop, manifest, plan_of, served, view
@@ -324,7 +324,7 @@ def test_typed_tables_and_tables_of_others_have_pages(serving: Serving) -> None:
 
 @pytest.mark.parametrize("bundle", sorted(folder.name for folder in (ROOT / "bundles").iterdir() if folder.is_dir()))
 def test_boxes_and_labels_do_not_overlap_and_sources_are_left_of_targets(bundle: str) -> None:
-    drawn = picture(plan_of_bundle(bundle))
+    drawn = plan_of_bundle(bundle).picture()
     places = {(box.x, box.y) for box in drawn.boxes}
     assert len(places) == len(drawn.boxes)
     by_label = {box.label: box for box in drawn.boxes}

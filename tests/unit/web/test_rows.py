@@ -13,13 +13,13 @@ from typing import Any, get_args
 import pyarrow.parquet
 import pytest
 
+from kaspr_delta.serde.unfolded import MOST_FIELDS, cell_text, parsed, unfolded
 from kaspr_delta.storage.layout import TOPIC, Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.reads import NativePageReads
 from kaspr_delta.storage.page_reads import RowFilter, RowsFound
 from kaspr_delta.web.parts.download import Format, download
 from kaspr_delta.web.parts.listing import SIZE, Asked, Listing, listing
-from kaspr_delta.web.parts.unfolded import MOST_FIELDS, cell_text, parsed, unfolded
 from tests.folders import append_rows, delta_rs
 from tests.unit.web.conftest import Serving, manifest, plan_of
 

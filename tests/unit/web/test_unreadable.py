@@ -226,7 +226,7 @@ def test_an_error_below_ui_is_a_page_with_the_menu_and_json_elsewhere(
         def fail(*_: object) -> None:
             raise RuntimeError
 
-        monkeypatch.setattr("kaspr_delta.web.overview.picture", fail)
+        monkeypatch.setattr("kaspr_delta.plan.definition.application.Plan.picture", fail)
         monkeypatch.setattr("kaspr_delta.web.asgi.document", fail)
         broken = shop.client.get("/ui/")
         assert (broken.status_code, '<nav aria-label="Pages">' in broken.text) == (500, True)

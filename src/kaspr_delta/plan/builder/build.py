@@ -24,9 +24,10 @@ from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.sides import Sides
 from kaspr_delta.plan.builder.tables import aggregation_plan, table_plan
 from kaspr_delta.plan.builder.topics import named_topics, topic_plans
-from kaspr_delta.plan.definition.application import Edge, JobSchedule, Plan
+from kaspr_delta.plan.definition.application import JobSchedule, Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.typed_joins import type_problems
+from kaspr_delta.plan.drawing.picture import Edge
 from kaspr_delta.plan.names import application_id, changelog_topic, delta_name
 from kaspr_delta.spec.cron import quartz_problem, timezone_problem
 from kaspr_delta.spec.diagnostics import Finding, Report, has_errors, sorted_findings

@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import networkx as nx
 
 from kaspr_delta.plan.definition import resources as plans
-from kaspr_delta.plan.definition.application import Edge, Stage
+from kaspr_delta.plan.definition.application import Stage
 from kaspr_delta.plan.definition.joins import AggregationPlan, JoinPlan, StreamPlan, TableTableJoinPlan
+from kaspr_delta.plan.drawing.picture import Edge
 
 
 def data_flow(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -9,14 +10,18 @@ from kaspr_delta.plan.definition.joins import AggregationPlan, JoinPlan, TableTa
 from kaspr_delta.plan.definition.resources import (
     NOT_SHOWN,
     AgentPlan,
+    PipelinePlan,
     ResourceRef,
     Serializers,
     TablePlan,
     TaskPlan,
     TopicPlan,
     WebViewPlan,
+    sends_of,
 )
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
+from kaspr_delta.plan.drawing.picture import Edge, Picture, picture
+from kaspr_delta.plan.drawing.svg import html_of
 from kaspr_delta.plan.names import delta_name
 from kaspr_delta.spec.app import OnGap
 from kaspr_delta.spec.ddl import Type
@@ -33,14 +38,6 @@ class Stage:
 
     resources: tuple[ResourceRef, ...]
     loop: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A flow of data; both ends are labels: ``topic/x``, ``table/x``, ``join/x`` or ``agent/x``."""
-
-    source: str
-    target: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,3 +210,24 @@ class Plan:
     def channel(self, name: str) -> JoinPlan | None:
         """The join that writes the channel of that name."""
         return next((join for join in self.joins if join.channel == name), None)
+
+    @property
+    def drawn_edges(self) -> tuple[Edge, ...]:
+        """The edges, and those of web views and tasks: the tables that they read, the topics they send to."""
+        edges = list(self.edges)
+        users: tuple[PipelinePlan, ...] = (*self.web_views, *self.tasks)
+        for user in users:
+            edges += [Edge(self.label_of(table), str(user.ref)) for table in user.tables]
+            topics = dict.fromkeys(send.topic for send in sends_of(user) if send.topic is not None)
+            edges += [Edge(str(user.ref), f"topic/{topic}") for topic in topics]
+        return tuple(edges)
+
+    def picture(self, only: Collection[str] | None = None) -> Picture:
+        """The picture of this plan, or only of the boxes with these labels and of the lines between them."""
+        kinds = (self.topics, self.tables, self.joins, self.agents, self.tasks, self.web_views)
+        return picture((str(one.ref) for kind in kinds for one in kind), self.drawn_edges, only)
+
+    def _repr_html_(self) -> str:
+        """The picture, as a notebook shows it."""
+        waiting = {str(ref): reason for ref, reason in self.waiting}
+        return html_of(self.picture(), self.application, waiting)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from kaspr_delta.plan.definition.application import Edge, Plan
+from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ChannelInput
 from kaspr_delta.plan.definition.waiting import in_words
+from kaspr_delta.plan.drawing.picture import Edge
 
 # Topics are parallelograms, tables cylinders, joins hexagons, agents boxes, tasks rounded boxes, web views flags.
 _SHAPES = {

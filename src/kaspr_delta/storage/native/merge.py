@@ -25,9 +25,12 @@ def merge(location: Folder, opened: DeltaTable, rows: pa.Table, how: Upsert) -> 
     """Merge rows into an opened table. The caller holds the lock of the table's commits.
 
     None where Spark has to do it: where rows are found by other columns than plain ones, where files have times that
-    delta-rs misreads, and where several rows have one key, for which Spark raises an error.
+    delta-rs misreads, where the table lacks a column, and where several rows have one key, for which Spark raises an
+    error.
     """
     schema = pa.schema(opened.schema().to_arrow())
+    if not set(how.columns) <= set(schema.names):  # the session that starts adds columns that were declared since
+        return None
     if not all(is_plain(schema.field(name).type) for name in how.on):
         return None
     times = [field.name for field in schema if pt.is_timestamp(field.type)]

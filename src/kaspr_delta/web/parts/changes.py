@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kaspr_delta.web.parts.unfolded import parsed, unfolded
+from kaspr_delta.serde.unfolded import parsed, unfolded
 from kaspr_delta.web.past import Change
 
 

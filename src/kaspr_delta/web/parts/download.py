@@ -14,8 +14,8 @@ import pyarrow.parquet
 from kaspr_delta.api.frames import table_of
 from kaspr_delta.serde.json_text import value_text
 from kaspr_delta.serde.typed_values import plain_json
+from kaspr_delta.serde.unfolded import cell_text
 from kaspr_delta.web.answer import JSON, Answer
-from kaspr_delta.web.parts.unfolded import cell_text
 
 Format = Literal["csv", "json", "parquet"]
 

@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Any, get_args
 from urllib.parse import urlencode
 
+from kaspr_delta.serde.unfolded import cell_text, parsed, unfolded
 from kaspr_delta.storage.page_reads import RowsFound
 from kaspr_delta.web.parts.download import Format
-from kaspr_delta.web.parts.unfolded import cell_text, parsed, unfolded
 
 SIZE = 20
 """Rows on a page."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from kaspr_delta.control.figures import Figures
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.web.flows import Flow, flows
-from kaspr_delta.web.picture import edges_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,7 @@ class Neighbour:
 
 def neighbours(plan: Plan, figures: Figures, label: str) -> list[Neighbour]:
     """The neighbours of a resource or topic, those that feed it first."""
-    lines = flows(plan, figures, dict.fromkeys(edges_of(plan)))
+    lines = flows(plan, figures, dict.fromkeys(plan.drawn_edges))
     before = [Neighbour("from", edge.source, flow) for edge, flow in lines.items() if edge.target == label]
     after = [Neighbour("to", edge.target, flow) for edge, flow in lines.items() if edge.source == label]
     return [*before, *after]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kaspr_delta.plan.definition.application import Edge
 from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.plan.definition.resources import ChannelInput, ResourceRef, Serializers, TopicInput
+from kaspr_delta.plan.drawing.picture import Edge
 from tests.unit.plan.shop import Manifest, plan
 
 ORDERS: Manifest = ("KasprTable", "orders", "description: Orders")

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kaspr_delta.plan.builder.build import build_plans
-from kaspr_delta.plan.definition.application import Edge
 from kaspr_delta.plan.definition.resources import ChannelInput, ResourceRef, SchedulePlan, Serializers, TopicInput
+from kaspr_delta.plan.drawing.picture import Edge
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.loader import load_text
 from tests.unit.plan.shop import Manifest, manifest, plan, planned

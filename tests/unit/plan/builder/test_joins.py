@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from kaspr_delta.plan.definition.application import Edge, Plan
+from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan, RightForeignKeyJoinPlan, Spelling, StreamPlan
 from kaspr_delta.plan.definition.resources import ChannelInput, Serializers, TopicInput
+from kaspr_delta.plan.drawing.picture import Edge
 from tests.unit.plan.shop import CODE, Manifest, plan
 
 ORDERS: Manifest = ("KasprTable", "orders", "valueSerializer: raw")

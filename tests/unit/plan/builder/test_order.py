@@ -5,8 +5,9 @@ import itertools
 import pytest
 
 from kaspr_delta.plan.builder.order import definition_cycles, stages
-from kaspr_delta.plan.definition.application import Edge, Stage
+from kaspr_delta.plan.definition.application import Stage
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.drawing.picture import Edge
 
 
 def edges(text: str) -> list[Edge]:

@@ -1,16 +1,12 @@
-"""The topology of an application as boxes and lines: data flows from left to right."""
+"""Boxes in columns and the lines between them: data flows from left to right."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import mean
 
 import networkx as nx
-
-from kaspr_delta.plan.definition.application import Edge, Plan
-from kaspr_delta.plan.definition.resources import PipelinePlan, ResourceRef, sends_of
 
 WIDTH, HEIGHT = 200, 48
 # The gap between two columns has room for the texts above and below a line.
@@ -25,18 +21,34 @@ _PASSES = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
-    """A topic, table, join, agent, task or web view, with its column and the position of its upper left corner."""
+class Edge:
+    """A flow of data; both ends are labels: ``topic/x``, ``table/x``, ``join/x`` or ``agent/x``."""
 
-    ref: ResourceRef
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A topic, table, join, agent, task or web view, with its column and the position of its upper left corner.
+
+    ``label`` is the resource or topic as ``kind/name``.
+    """
+
+    label: str
     column: int
     x: int
     y: int
 
     @property
-    def label(self) -> str:
-        """The resource or topic as ``kind/name``."""
-        return str(self.ref)
+    def kind(self) -> str:
+        """The kind, such as ``table``."""
+        return self.label.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """The name of the resource or topic."""
+        return self.label.partition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +71,18 @@ class Picture:
     height: int
 
 
-def picture(plan: Plan, labels: Collection[str] | None = None) -> Picture:
-    """The picture of a plan, or only of the boxes with these labels and of the lines between them."""
-    edges = edges_of(plan)
-    columns = _columns(plan, edges)
-    if labels is not None:
-        edges = [edge for edge in edges if edge.source in labels and edge.target in labels]
-        columns = [found for column in columns if (found := [label for label in column if label in labels])]
+def picture(labels: Iterable[str], edges: Iterable[Edge], only: Collection[str] | None = None) -> Picture:
+    """The picture of boxes with these labels, and with those of the edges.
+
+    ``only``: these boxes alone and the lines between them, in the columns that they have among all.
+    """
+    edges = list(edges)
+    columns = _columns(labels, edges)
+    if only is not None:
+        edges = [edge for edge in edges if edge.source in only and edge.target in only]
+        columns = [found for column in columns if (found := [label for label in column if label in only])]
     boxes = {
-        label: Box(ResourceRef.of(label), column, _MARGIN + column * _ACROSS, _MARGIN + row * _DOWN)
+        label: Box(label, column, _MARGIN + column * _ACROSS, _MARGIN + row * _DOWN)
         for column, labels in enumerate(columns)
         for row, label in enumerate(labels)
     }
@@ -77,23 +92,10 @@ def picture(plan: Plan, labels: Collection[str] | None = None) -> Picture:
     return Picture(tuple(boxes.values()), lines, width, height)
 
 
-def edges_of(plan: Plan) -> list[Edge]:
-    """The edges of a plan, and those of web views and tasks: the tables that they read, the topics they send to."""
-    edges = list(plan.edges)
-    users: tuple[PipelinePlan, ...] = (*plan.web_views, *plan.tasks)
-    for user in users:
-        edges += [Edge(plan.label_of(table), str(user.ref)) for table in user.tables]
-        topics = dict.fromkeys(send.topic for send in sends_of(user) if send.topic is not None)
-        edges += [Edge(str(user.ref), f"topic/{topic}") for topic in topics]
-    return edges
-
-
-def _columns(plan: Plan, edges: list[Edge]) -> list[list[str]]:
+def _columns(labels: Iterable[str], edges: list[Edge]) -> list[list[str]]:
     """The labels column by column: sources stand left of their targets, except in loops."""
     graph: nx.DiGraph[str] = nx.DiGraph()
-    named = (plan.tables, plan.joins, plan.agents, plan.tasks, plan.web_views)
-    graph.add_nodes_from(f"topic/{topic.name}" for topic in plan.topics)
-    graph.add_nodes_from(str(one.ref) for kind in named for one in kind)
+    graph.add_nodes_from(labels)
     graph.add_edges_from((edge.source, edge.target) for edge in edges)
     together: nx.DiGraph[int] = nx.condensation(graph)
     column: dict[str, int] = {}
@@ -126,9 +128,10 @@ def _untangle(columns: Sequence[list[str]], graph: nx.DiGraph[str]) -> None:
         for column in columns if forward else reversed(columns):
             beside = {
                 label: [height[one] for one in (graph.predecessors if forward else graph.successors)(label)]
+                or [height[label]]
                 for label in column
             }
-            column.sort(key=lambda label: (mean(beside[label] or [height[label]]), height[label]))
+            column.sort(key=lambda label: (sum(beside[label]) / len(beside[label]), height[label]))
             height.update({label: row for row, label in enumerate(column)})
 
 

@@ -1,0 +1,1 @@
+"""Boxes and lines as a picture, for the pages and for notebooks."""
