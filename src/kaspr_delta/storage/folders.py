@@ -63,6 +63,12 @@ class Folder(Protocol):
     def names(self, name: str = ".") -> list[str]:
         """The names of files and folders in a folder of it, in no order; none where there is no such folder."""
 
+    def stamps(self, name: str, after: str = "") -> dict[str, Stamp]:
+        """The stamps of the files in a folder of it whose names sort behind ``after``; in a bucket also of those below.
+
+        In a bucket it is one request for a thousand files. The times may be finer there than those of ``stamp``.
+        """
+
     def stamp(self, name: str) -> Stamp:
         """The stamp of a file. Raises FileNotFoundError."""
 
@@ -125,6 +131,10 @@ class LocalFolder:
             return os.listdir(self.path / name)  # noqa: PTH208  names, not paths
         except FileNotFoundError:
             return []
+
+    def stamps(self, name: str, after: str = "") -> dict[str, Stamp]:
+        inside = self / name
+        return {file: inside.stamp(file) for file in inside.names() if file > after and (inside.path / file).is_file()}
 
     def stamp(self, name: str) -> Stamp:
         found = (self.path / name).stat()
@@ -211,10 +221,15 @@ class BucketFolder:
         paths = {*found["common_prefixes"], *(one["path"] for one in found["objects"])} - {prefix}
         return [path.rstrip("/").rpartition("/")[2] for path in paths]
 
+    def stamps(self, name: str, after: str = "") -> dict[str, Stamp]:
+        prefix = f"{self._at(name)}/"
+        with _library(self.uri) as obstore:
+            found = [one for some in obstore.list(self._store, prefix, offset=prefix + after) for one in some]
+        return {one["path"].removeprefix(prefix): _stamp_of(one) for one in found}
+
     def stamp(self, name: str) -> Stamp:
         with _library(self.uri) as obstore:
-            found = obstore.head(self._store, self._at(name))
-        return Stamp(found["last_modified"].timestamp(), f"{found['last_modified']} {found['e_tag']}")
+            return _stamp_of(obstore.head(self._store, self._at(name)))
 
     def read(self, name: str) -> bytes:
         with _library(self.uri) as obstore:
@@ -283,6 +298,11 @@ def create_once(folder: Folder, name: str, content: bytes) -> bool:
     if folder.write_if_absent(name, content):
         raise SetupError(f"{folder} is in a store without conditional PUT, where commits would be lost: choose another")
     return True
+
+
+def _stamp_of(found: Any) -> Stamp:
+    """The stamp of a file by the metadata of obstore."""
+    return Stamp(found["last_modified"].timestamp(), f"{found['last_modified']} {found['e_tag']}")
 
 
 @lru_cache(maxsize=16)

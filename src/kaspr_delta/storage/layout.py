@@ -45,6 +45,9 @@ EVENTS = "_kaspr_events"
 CHECKPOINT_INTERVAL = 50
 """The most commits between two checkpoints of a table: a reader reads these one by one."""
 
+BUCKET_CHECKPOINT_INTERVAL = 10
+"""The same in a bucket, where each is a request."""
+
 FEED_RETENTION_DAYS = 30
 """The days for which removed files of a table with a change feed are kept, unless its manifest says otherwise."""
 

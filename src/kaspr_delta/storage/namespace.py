@@ -23,7 +23,7 @@ from kaspr_delta.settings import APPLICATION_MARK
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.folders import BucketFolder, Folder, LocalFolder
 from kaspr_delta.storage.heartbeat import Lease
-from kaspr_delta.storage.layout import RESOURCES
+from kaspr_delta.storage.layout import BUCKET_CHECKPOINT_INTERVAL, RESOURCES
 from kaspr_delta.storage.stores import STORES, Store, store_of
 
 _STATE_FOLDER = "_kaspr"
@@ -193,8 +193,7 @@ class BucketNamespace(FolderNamespace):
     root: str
 
     poll_seconds: ClassVar[float] = 5.0
-    # Whoever opens a table reads each commit since its checkpoint: a request.
-    properties: ClassVar[Mapping[str, str]] = {"delta.checkpointInterval": "10"}
+    properties: ClassVar[Mapping[str, str]] = {"delta.checkpointInterval": str(BUCKET_CHECKPOINT_INTERVAL)}
     locks_bind_other_processes: ClassVar[bool] = False
 
     @property

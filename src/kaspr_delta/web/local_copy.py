@@ -20,7 +20,8 @@ from kaspr_delta.engine.agent.table_state import Cell, RowKey
 from kaspr_delta.engine.rows.row_texts import Row, best_of, row_texts, rows_of
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.resources import TablePlan
-from kaspr_delta.storage.native.delta_rs import DeltaRs, Head
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.log_files import Head
 
 _log = logging.getLogger(__name__)
 # With more changes than this in one read of the feed the table is copied again.

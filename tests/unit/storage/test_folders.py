@@ -36,6 +36,10 @@ def test_files_are_written_listed_read_and_removed(folder: Folder) -> None:
     assert sorted(folder.names()) == ["inner", "x"]
     assert (folder.read("x"), folder.read("inner/y"), inner.names()) == (b"22", b"3", ["y"])
     assert (folder.has_file("inner/y"), folder.has_folder("inner"), folder.has_folder("inn")) == (True, True, False)
+    folder.write("inner/z", b"4")
+    assert [sorted(folder.stamps("inner", name)) for name in ("", "y", "z")] == [["y", "z"], ["z"], []]
+    assert folder.stamps("inner")["y"].identity == inner.stamp("y").identity
+    inner.remove("z")
     inner.remove("y")
     inner.remove("y")
     for read in (inner.read, inner.stamp, inner.open):

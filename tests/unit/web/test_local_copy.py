@@ -18,7 +18,8 @@ from deltalake import DeltaTable
 from kaspr_delta.engine.agent.table_state import Cell
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.storage.layout import RESULT
-from kaspr_delta.storage.native.delta_rs import DeltaRs, Head
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.log_files import Head
 from kaspr_delta.web.local_copy import LocalCopy
 from tests.folders import folder_of
 from tests.unit.web.conftest import Shop, manifest, plan_of

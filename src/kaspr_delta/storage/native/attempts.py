@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.native.delta_rs import DeltaRs, copy_to, in_spite_of_others, is_refused, selected
+from kaspr_delta.storage.native.kept import OpenTable
 from kaspr_delta.storage.native.sql_text import with_values
 from kaspr_delta.storage.native.supports import Operation, supports
 from kaspr_delta.storage.statistics import NativeFailure, Statistics
@@ -42,10 +43,24 @@ class Attempts:
         repeatable: bool = True,
     ) -> Result | None:
         """The result of an operation; None if Spark has to do it. An error is raised if it may not be repeated."""
+        return self.attempt_with(operation, table, lambda one: action(one.table), version, repeatable=repeatable)
+
+    def attempt_with(
+        self,
+        operation: Operation,
+        table: str,
+        action: Callable[[OpenTable], Result | None],
+        version: int | None = None,
+        *,
+        repeatable: bool = True,
+    ) -> Result | None:
+        """The same for an action that takes what is known of the opened table."""
 
         def attempted() -> Result | None:
-            opened = self.delta.opened(table, version) if self.delta.has_folder(table) else None
-            return None if opened is None or not supports(operation, opened) else action(opened)
+            if not self.delta.has_folder(table):
+                return None
+            with self.delta.lent(table, version) as one:
+                return None if one is None or not supports(operation, one.table) else action(one)
 
         try:
             return in_spite_of_others(attempted) if repeatable else attempted()

@@ -9,6 +9,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,13 +21,15 @@ from pyarrow.parquet import read_table
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, columns_of_json
 from kaspr_delta.storage.arrow_types import aligned, arrow_schema, without_views
-from kaspr_delta.storage.folders import Folder, Stamp
+from kaspr_delta.storage.folders import Folder
 from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE, Layout
 from kaspr_delta.storage.namespace import FolderNamespace
+from kaspr_delta.storage.native.kept import OpenTable, lent
 from kaspr_delta.storage.native.log_files import (
+    Head,
     actions_of,
-    commit_file,
-    newest_version,
+    head_at,
+    newest_head,
     oldest_version,
     rows_changed_after,
 )
@@ -51,14 +54,6 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """The newest commit of a table: its version, and the identity of its file, which a table created anew has not."""
-
-    version: int
-    file: Stamp
-
-
-@dataclass(frozen=True, slots=True)
 class DeltaRs:
     """The Delta tables of one namespace in a folder. A table that does not exist is read as empty."""
 
@@ -67,22 +62,21 @@ class DeltaRs:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def head(self, table: str, last: Head | None = None) -> Head | None:
-        """The newest commit; None where there is no table. If it still is ``last``, this reads two file names."""
+        """The newest commit; None where there is no table. ``last`` is the one that was found before."""
         folder = self.folder(table)
-        if last is not None and _head(folder, last.version) == last and _head(folder, last.version + 1) is None:
+        if last is not None and folder.is_here and _is_newest(folder, last):
             return last
-        newest = newest_version(folder)
-        return None if newest is None else _head(folder, newest)
+        return newest_head(folder)
 
     def has(self, table: str, commit: Head) -> bool:
         """Whether the log of the table still has this commit, so that the table was not created anew."""
-        return _head(self.folder(table), commit.version) == commit
+        return head_at(self.folder(table), commit.version) == commit
 
     def query(self, table: str, sql: str, version: int | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of a SELECT over the table, which it calls ``t``, at a version; the newest by default."""
-        opened = self.opened(table, version)
-        if opened is not None:
-            yield from selected(sql, t=opened)
+        with self.lent(table, version) as one:
+            if one is not None:
+                yield from selected(sql, t=one.table)
 
     def rows(self, table: str, sql: str = "SELECT * FROM t", version: int | None = None) -> list[dict[str, Any]]:
         """The same as dictionaries."""
@@ -90,18 +84,21 @@ class DeltaRs:
 
     def changes(self, table: str, first: int, last: int) -> Iterator[pa.RecordBatch]:
         """The table's change feed between two versions, both included."""
-        opened, end = self.opened(table), end_of_old(self.folder(table))
-        if opened is None:
-            return
+        end = end_of_old(self.folder(table))
         if first < end:
+            opened = self.opened(table)
+            if opened is None:
+                return
             schema = _schema_of(opened)
             for added in files_added(self.folder(table), first, min(last, end - 1)).to_pylist():
                 with self.folder(table).open(added["file"]) as file:
                     rows = read_table(file, coerce_int96_timestamp_unit="us")
                 yield from _inserted(_fitting(rows, schema), added["version"], added["at"]).to_batches()
         if last >= end:
-            for batch in self.open(table, last).load_cdf(starting_version=max(first, end), ending_version=last):
-                yield pa.record_batch(batch)
+            with self.lent(table, last) as one:
+                if one is not None:
+                    for batch in one.table.load_cdf(starting_version=max(first, end), ending_version=last):
+                        yield pa.record_batch(batch)
 
     def followable(self, table: str, first: int, last: int) -> bool:
         """Whether delta-rs reads all changes of these commits from the change feed.
@@ -124,13 +121,11 @@ class DeltaRs:
 
     def types(self, table: str, version: int | None = None) -> tuple[Column, ...] | None:
         """The columns of a table with their full types; None where there is no table."""
-        opened = self.opened(table, version)
-        return None if opened is None else columns_in(opened)
+        return self._about(table, columns_in, version)
 
     def property(self, table: str, name: str, version: int | None = None) -> str | None:
         """A property of a table at a version, the newest by default; None if the property or table does not exist."""
-        opened = self.opened(table, version)
-        return None if opened is None else opened.metadata().configuration.get(name)
+        return self._about(table, lambda opened: opened.metadata().configuration.get(name), version)
 
     def versions(self, table: str) -> range:
         """The versions that can be opened, as far as the log reaches back; none where there is no table.
@@ -154,8 +149,7 @@ class DeltaRs:
 
     def table_id(self, table: str) -> str | None:
         """Delta's id of the table; None where there is no table."""
-        opened = self.opened(table)
-        return None if opened is None else str(opened.metadata().id)
+        return self._about(table, lambda opened: str(opened.metadata().id))
 
     def count(self, table: str, version: int | None = None) -> int:
         """The number of rows at a version, the newest by default, by the statistics in the log."""
@@ -203,8 +197,8 @@ class DeltaRs:
 
     def append(self, table: str, rows: pa.Table) -> None:
         """Append rows in one commit. Columns are matched by name; a missing column is null."""
-        with self.namespace.commit_lock(table):
-            append_to(self.open(table), rows)
+        with self.namespace.commit_lock(table), self.lent(table) as one:
+            append_to(OpenTable(self.open(table)) if one is None else one, rows)
 
     def append_once(self, table: str, rows: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]) -> int:
         """Append rows of several transactions in one commit, and return the number of rows appended.
@@ -218,24 +212,25 @@ class DeltaRs:
             return in_spite_of_others(lambda: self._append_once(table, rows))
 
     def _append_once(self, table: str, rows: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]) -> int:
-        opened = self.opened(table)
-        if opened is None:
-            return 0
-        parts = {Transaction(name, 1): part for name, part in rows().items() if part}
-        new = {one: part for one, part in parts.items() if not _has(opened, one)}
-        everything = [row for part in new.values() for row in part]
-        if new:
-            # Not beside another commit, which may be newer than what was read for the rows.
-            _write(opened, pa.Table.from_pylist(everything, _schema_of(opened)), "append", new, retries=0)
-        return len(everything)
+        with self.lent(table) as opened:
+            if opened is None:
+                return 0
+            parts = {Transaction(name, 1): part for name, part in rows().items() if part}
+            new = {one: part for one, part in parts.items() if not _has(opened, one)}
+            everything = [row for part in new.values() for row in part]
+            if new:
+                # Not beside another commit, which may be newer than what was read for the rows.
+                added = pa.Table.from_pylist(everything, _schema_of(opened.table))
+                _write(opened.table, added, "append", new, retries=0)
+            return len(everything)
 
     def delete(self, table: str, condition: str) -> None:
         """Delete the rows for which a SQL condition holds, in one commit."""
 
         def deleted() -> None:
-            opened = self.opened(table)
-            if opened is not None:
-                opened.delete(condition, post_commithook_properties=_hooks())
+            with self.lent(table) as one:
+                if one is not None:
+                    one.table.delete(condition, post_commithook_properties=_hooks())
 
         with self.namespace.commit_lock(table):
             in_spite_of_others(deleted)
@@ -248,6 +243,19 @@ class DeltaRs:
     def has_folder(self, table: str) -> bool:
         """Whether a table of this name lies in a folder; another one is in Spark's catalog."""
         return self.namespace.folder(table) is not None
+
+    def lent(self, table: str, version: int | None = None) -> AbstractContextManager[OpenTable | None]:
+        """The table opened for one operation, see ``opened``: in a bucket it stays open for the next one."""
+        folder = self.folder(table)
+        if not folder.is_here:
+            return lent(folder, lambda version: self.open(table, version), version)
+        opened = self.opened(table, version)
+        return nullcontext(None if opened is None else OpenTable(opened))
+
+    def _about(self, table: str, about: Callable[[DeltaTable], Result], version: int | None = None) -> Result | None:
+        """An answer about an opened table; None where there is no table."""
+        with self.lent(table, version) as one:
+            return None if one is None else about(one.table)
 
     def opened(self, table: str, version: int | None = None) -> DeltaTable | None:
         """The table opened at a version, the newest by default; None where there is no table."""
@@ -279,27 +287,33 @@ def columns_in(opened: DeltaTable) -> tuple[Column, ...]:
     return columns_of_json(json.loads(opened.schema().to_json())["fields"])
 
 
-def append_to(opened: DeltaTable, rows: pa.Table, transaction: Transaction | None = None) -> bool:
+def append_to(one: OpenTable, rows: pa.Table, transaction: Transaction | None = None) -> bool:
     """Append rows to an opened table. Returns False, and appends nothing, if the table has the transaction.
 
     The caller holds the lock of the table's commits.
     """
-    if transaction is not None and _has(opened, transaction):
+    if transaction is not None and _has(one, transaction):
         return False
-    _write(opened, _fitting(rows, _schema_of(opened)), "append", [] if transaction is None else [transaction])
+    before = one.table.version()
+    rows = _fitting(rows, _schema_of(one.table))
+    _write(one.table, rows, "append", [] if transaction is None else [transaction])
+    one.committed(transaction, before)
     return True
 
 
 def copy_to(opened: DeltaTable, sql: str, source: DeltaTable, transaction: Transaction) -> bool:
     """The same with the rows of a SELECT over a source, called ``t``. They pass through memory in batches."""
-    if _has(opened, transaction):
+    if _has(OpenTable(opened), transaction):
         return False
     _write(opened, _reader(sql, t=source), "append", [transaction])
     return True
 
 
-def merger(opened: DeltaTable, rows: pa.Table, predicate: str) -> TableMerger:
-    """A MERGE of rows, called ``s``, into an opened table, called ``t``, before its clauses are added."""
+def merger(opened: DeltaTable, rows: pa.Table, predicate: str, *, cleans: bool = True) -> TableMerger:
+    """A MERGE of rows, called ``s``, into an opened table, called ``t``, before its clauses are added.
+
+    ``cleans``: it may remove expired commits, for which the log is listed.
+    """
     return opened.merge(
         rows,
         predicate,
@@ -307,7 +321,7 @@ def merger(opened: DeltaTable, rows: pa.Table, predicate: str) -> TableMerger:
         target_alias="t",
         writer_properties=_files(),
         streamed_exec=False,  # so that files whose keys all lie elsewhere are not read
-        post_commithook_properties=_hooks(cleanup=None),
+        post_commithook_properties=_hooks(cleanup=None if cleans else False),
     )
 
 
@@ -363,8 +377,8 @@ def rows_in(files: pa.Table) -> int | None:
     return None if None in counted else sum(counted)
 
 
-def _has(opened: DeltaTable, transaction: Transaction) -> bool:
-    last = opened.transaction_version(transaction.app_id)
+def _has(one: OpenTable, transaction: Transaction) -> bool:
+    last = one.last_transaction(transaction.app_id)
     return last is not None and last >= transaction.version
 
 
@@ -430,11 +444,9 @@ def _inserted(rows: pa.Table, version: int, at: datetime) -> pa.Table:
     return rows
 
 
-def _head(folder: Folder, version: int) -> Head | None:
-    try:
-        return Head(version, folder.stamp(commit_file(version)))
-    except FileNotFoundError:
-        return None
+def _is_newest(folder: Folder, commit: Head) -> bool:
+    """Whether a commit still is the newest one: this reads two file names."""
+    return head_at(folder, commit.version) == commit and head_at(folder, commit.version + 1) is None
 
 
 def _files_of(opened: DeltaTable) -> list[str]:

@@ -4,18 +4,43 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from kaspr_delta.storage.commit_info import CommitInfo, counts_of
-from kaspr_delta.storage.folders import Folder
+from kaspr_delta.storage.folders import Folder, Stamp
 from kaspr_delta.storage.gone import table_gone
 from kaspr_delta.storage.tables import Commit
 
 LOG = "_delta_log"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest commit of a table: its version, and the identity of its file, which a table created anew has not."""
+
+    version: int
+    file: Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The newest commit of a table in a bucket when its log was listed last.
+
+    ``life`` is another object once the table was deleted or created anew.
+    """
+
+    head: Head
+    life: object
+
+
+_listed: dict[str, Listed] = {}
+_listing = threading.Lock()
 
 
 def commit_file(version: int) -> str:
@@ -34,7 +59,10 @@ def newest_version(location: Folder) -> int | None:
     No version is left out after the checkpoint that the log names as its last one: from there the next files are asked
     for, one after another. The folder is listed without such a name, and in a bucket, where each question is a request.
     """
-    newest = last_checkpoint(location) if location.is_here else None
+    if not location.is_here:
+        found = listed(location)
+        return None if found is None else found.head.version
+    newest = last_checkpoint(location)
     if newest is None or not location.has_file(commit_file(newest)):
         return max(versions_in(location), default=None)
     while location.has_file(commit_file(newest + 1)):
@@ -44,10 +72,63 @@ def newest_version(location: Folder) -> int | None:
 
 def newest_in(location: Folder) -> Commit:
     """The newest version of a table and its time. Raises SetupError for a table that is gone."""
-    newest = newest_version(location)
+    newest = newest_head(location)
     if newest is None:
         raise table_gone(str(location))
-    return Commit(newest, datetime.fromtimestamp(location.stamp(commit_file(newest)).time, tz=timezone.utc))
+    return Commit(newest.version, datetime.fromtimestamp(newest.file.time, tz=timezone.utc))
+
+
+def newest_head(location: Folder) -> Head | None:
+    """The newest commit of a table; None where there is no table."""
+    if not location.is_here:
+        found = listed(location)
+        return None if found is None else found.head
+    newest = newest_version(location)
+    return None if newest is None else head_at(location, newest)
+
+
+def head_at(location: Folder, version: int) -> Head | None:
+    """The commit of a version; None where it is not in the log."""
+    if not location.is_here:  # so that all heads there have the stamps of a listing
+        return _heads(location, version - 1).get(version)
+    try:
+        return Head(version, location.stamp(commit_file(version)))
+    except FileNotFoundError:
+        return None
+
+
+def last_listed(location: Folder) -> Listed | None:
+    """The answer that ``listed`` gave last."""
+    return _listed.get(str(location))
+
+
+def listed(location: Folder) -> Listed | None:
+    """The newest commit of a table in a bucket, by one LIST; None where there is no table.
+
+    The LIST begins at the commit that was the newest one last time. If that file is not there any more, or is another
+    one, all of the log is listed, and the table has another ``life``.
+    """
+    before = last_listed(location)
+    heads = {} if before is None else _heads(location, before.head.version - 1)
+    life = object() if before is None or heads.get(before.head.version) != before.head else before.life
+    if before is None or life is not before.life:
+        heads = _heads(location, -1)
+    found = Listed(heads[max(heads)], life) if heads else None
+    with _listing:
+        now = _listed.get(str(location))
+        if found is None:
+            _listed.pop(str(location), None)
+        # Another thread may have seen a later commit.
+        elif now is None or now.life is not life or now.head.version <= found.head.version:
+            _listed[str(location)] = found
+    return found
+
+
+def _heads(location: Folder, after: int) -> dict[int, Head]:
+    """The commits after a version, by version."""
+    names = location.stamps(LOG, commit_file(after).removeprefix(f"{LOG}/") if after >= 0 else "")
+    found = ((_COMMIT.fullmatch(name), stamp) for name, stamp in names.items())
+    return {int(match[1]): Head(int(match[1]), stamp) for match, stamp in found if match is not None}
 
 
 def commit_of(location: Folder, version: int) -> CommitInfo | None:

@@ -10,6 +10,7 @@ import pyarrow.types as pt
 
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.arrow_types import aligned
+from kaspr_delta.storage.layout import BUCKET_CHECKPOINT_INTERVAL
 from kaspr_delta.storage.native.delta_rs import merger
 from kaspr_delta.storage.native.supports import is_plain, may_be_misread
 from kaspr_delta.storage.tables import Merged, Upsert
@@ -41,12 +42,14 @@ def merge(location: Folder, opened: DeltaTable, rows: pa.Table, how: Upsert) -> 
     keys = source.group_by(list(how.on)).aggregate([])
     if keys.num_rows < source.num_rows:
         return None
-    done = _merger(opened, source, how).execute()
+    # In a bucket a list is a request, and commits are only removed up to a checkpoint.
+    cleans = location.is_here or (opened.version() + 1) % BUCKET_CHECKPOINT_INTERVAL == 0
+    done = _merger(opened, source, how, cleans=cleans).execute()
     changed = sum(int(done[f"num_target_rows_{what}"]) for what in ("inserted", "updated", "deleted"))
     return Merged(changed, int(done["num_target_rows_copied"]), int(done["num_target_files_removed"]))
 
 
-def _merger(opened: DeltaTable, source: pa.Table, how: Upsert) -> TableMerger:
+def _merger(opened: DeltaTable, source: pa.Table, how: Upsert, *, cleans: bool) -> TableMerger:
     of_source = {name: f"s.{quoted(name)}" for name in how.columns}
     keep = f"s.{quoted(how.keep)}"
     same = " AND ".join(f"t.{quoted(name)} = {of_source[name]}" for name in how.on)
@@ -55,7 +58,7 @@ def _merger(opened: DeltaTable, source: pa.Table, how: Upsert) -> TableMerger:
     pairs = ((form[name].format(f"t.{quoted(name)}"), form[name].format(of_source[name])) for name in how.compare)
     different = " OR ".join(starmap(_differs, pairs)) or "false"
     return (
-        merger(opened, source, same)
+        merger(opened, source, same, cleans=cleans)
         .when_matched_delete(f"NOT {keep}")
         .when_matched_update({quoted(name): of_source[name] for name in how.changed}, different)
         .when_not_matched_insert({quoted(name): value for name, value in of_source.items()}, keep)

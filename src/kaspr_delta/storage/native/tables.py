@@ -17,6 +17,7 @@ from kaspr_delta.storage.lazy_session import because, is_running, session_of
 from kaspr_delta.storage.namespace import FolderNamespace
 from kaspr_delta.storage.native.attempts import Attempts, NativeScan
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, columns_in
+from kaspr_delta.storage.native.kept import OpenTable
 from kaspr_delta.storage.native.log_cleaning import clean_followed_log, clean_log, has_long_log
 from kaspr_delta.storage.native.log_files import commit_of, newest_in, newest_version
 from kaspr_delta.storage.native.look_up import look_up
@@ -267,12 +268,15 @@ class NativeTables(Tables):
         With each checkpoint of the table Spark does if it runs: it also removes expired commits, and compacts small
         files.
         """
-        if is_running(spark) and (newest_in(self._delta.folder(table)).version + 1) % CHECKPOINT_INTERVAL == 0:
-            return False
+
+        def appended(one: OpenTable) -> bool | None:
+            due = is_running(spark) and (one.table.version() + 1) % CHECKPOINT_INTERVAL == 0
+            return None if due else append_to(one, rows, transaction)
+
         # A failure may come after the commit: Spark may try again only if the table has the transaction by then.
-        done = self._attempts.attempt(
-            "append", table, lambda opened: append_to(opened, rows, transaction), repeatable=transaction is not None
-        )
+        done = self._attempts.attempt_with("append", table, appended, repeatable=transaction is not None)
+        if done is None and is_running(spark):
+            newest_in(self._delta.folder(table))  # raises the error of a table that is gone
         return done is not None
 
     def _copied(self, table: str, upsert: Upsert, copied_from: Scan | None) -> bool:

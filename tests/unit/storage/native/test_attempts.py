@@ -100,7 +100,7 @@ def test_a_failure_of_an_operation_that_is_not_repeatable_is_raised(attempts: At
     attempts.delta.ensure("t", Layout("key STRING"))
     strange = pa.table({"other": ["a"]})
     with pytest.raises(ValueError, match="no columns other"):
-        attempts.attempt("append", "t", lambda opened: append_to(opened, strange), repeatable=False)
+        attempts.attempt_with("append", "t", lambda one: append_to(one, strange), repeatable=False)
     cause = "ValueError: the table has no columns other"
     assert attempts.statistics.native_failures == {NativeFailure("append", "t", cause): 1}
 

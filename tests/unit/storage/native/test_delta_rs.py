@@ -18,6 +18,7 @@ from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.folders import Stamp
 from kaspr_delta.storage.layout import SYSTEM, TOPIC, TOPICS, Layout
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, in_spite_of_others
+from kaspr_delta.storage.native.kept import OpenTable
 from kaspr_delta.storage.native.log_files import commit_file
 from kaspr_delta.storage.native.reads import NativeSystemTables
 from kaspr_delta.storage.native.sql_text import literal
@@ -89,7 +90,7 @@ def test_a_transaction_is_appended_once(delta: DeltaRs) -> None:
         ("late", Transaction("one", 1)),
         ("d", None),
     ):
-        append_to(delta.open("t"), names(name), transaction)
+        append_to(OpenTable(delta.open("t")), names(name), transaction)
     assert {row["name"] for row in delta.rows("t")} == {"a", "b", "c", "d"}
 
 

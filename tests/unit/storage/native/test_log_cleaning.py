@@ -13,6 +13,7 @@ import pytest
 from kaspr_delta.storage.folders import LocalFolder
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, SYSTEM, TOPICS
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
+from kaspr_delta.storage.native.kept import OpenTable
 from kaspr_delta.storage.native.log_cleaning import clean_log, has_long_log
 from kaspr_delta.storage.native.log_files import commit_file, commit_of, newest_version, oldest_version
 from kaspr_delta.storage.tables import Transaction
@@ -44,7 +45,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> DeltaRs:
 
 def append(delta: DeltaRs, number: int) -> bool:
     """Append a row in the transaction of this number. Returns False if the table has it already."""
-    return append_to(delta.open(TABLE), pa.table({"name": [str(number)]}), Transaction("batches", number))
+    return append_to(OpenTable(delta.open(TABLE)), pa.table({"name": [str(number)]}), Transaction("batches", number))
 
 
 def age(delta: DeltaRs, version: int, seconds: float) -> None:

@@ -2,17 +2,22 @@ from __future__ import annotations
 
 import json
 import random
+import uuid
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kaspr_delta.storage.folders import LocalFolder
+from kaspr_delta.storage.folders import BucketFolder, LocalFolder, Stamp
 from kaspr_delta.storage.native.log_files import (
     actions_of,
     commit_file,
     commit_of,
+    head_at,
+    listed,
+    newest_head,
+    newest_in,
     newest_version,
     rows_changed_after,
     rows_of_commit,
@@ -121,3 +126,62 @@ def test_a_commit_has_its_rows_metrics_note_and_change_files(tmp_path: Path) -> 
     assert other is not None
     assert (other.rows, other.note, other.change_files) == (7, None, 0)
     assert commit_of(LocalFolder(tmp_path), 2) is None
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> BucketFolder:
+    memory = pytest.importorskip("obstore.store").MemoryStore()
+    monkeypatch.setattr("kaspr_delta.storage.folders._opened", lambda _: memory)
+    return BucketFolder(f"s3://bucket/{uuid.uuid4().hex}")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_in_a_bucket_the_newest_version_is_that_of_a_whole_listing_whoever_commits_cleans_or_replaces_the_table(
+    bucket: BucketFolder, seed: int
+) -> None:
+    """A table that took another one's place has another life, also with the same versions."""
+    dice, newest, cleaned = random.Random(seed), -1, 0  # noqa: S311
+    lives: list[object] = []
+    same, seen = False, -1
+    assert newest_version(bucket) is None
+    for step in range(60):
+        match dice.choice(("commit", "commit", "commit", "clean", "replace", "look")):
+            case "commit":
+                newest += 1
+                bucket.write(commit_file(newest), str(step).encode())
+            case "clean" if newest > 0:
+                for version in range(cleaned, newest):
+                    bucket.remove(commit_file(version))
+                # The commit that was seen last may be gone.
+                cleaned, same = newest, same and seen == newest
+            case "replace" if newest >= 0:
+                bucket.remove_all()
+                newest, cleaned, same = dice.choice((-1, 0, newest, newest + 2)), 0, False
+                for version in range(newest + 1):
+                    bucket.write(commit_file(version), f"other {step}".encode())
+            case "look":
+                found, seen = listed(bucket), newest
+                assert (None if found is None else found.head.version) == (None if newest < 0 else newest)
+                if found is not None:
+                    assert found.head == newest_head(bucket) == head_at(bucket, newest)
+                    assert (found.life in lives) == same
+                    lives, same = [found.life], True
+
+
+def test_in_a_bucket_a_look_at_a_log_lists_it_from_the_commit_that_was_the_newest(
+    bucket: BucketFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    stamps = BucketFolder.stamps
+
+    def noted(self: BucketFolder, name: str, after: str = "") -> dict[str, Stamp]:
+        asked.append(after)
+        return stamps(self, name, after)
+
+    monkeypatch.setattr(BucketFolder, "stamps", noted)
+    for version in range(3):
+        bucket.write(commit_file(version), b"")
+    assert [newest_version(bucket) for _ in range(2)] == [2, 2]
+    bucket.write(commit_file(3), b"")
+    assert newest_in(bucket).version == 3
+    assert asked == ["", f"{1:020}.json", f"{1:020}.json"]

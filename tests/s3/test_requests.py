@@ -1,0 +1,148 @@
+"""The number of requests, by a counting server before the other one.
+
+What is counted runs in a process of its own: delta-rs may hold this one's interpreter while it waits for the server.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.storage import folders
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.folders import BucketFolder
+from kaspr_delta.storage.layout import BUCKET_CHECKPOINT_INTERVAL, RESULT
+from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native.attempts import Attempts
+from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
+from kaspr_delta.storage.native.kept import OpenTable
+from kaspr_delta.storage.opening import folder_tables
+from kaspr_delta.storage.statistics import Statistics
+from kaspr_delta.storage.tables import Transaction
+from tests.s3.counting import Proxy, Request
+
+# A LIST whether the table is the same, the rows, a LIST before the commit, the commit, a LIST and two GETs behind it.
+OF_AN_APPEND = 7
+APPENDS = 16
+
+
+@pytest.fixture
+def counting(endpoint: str) -> Iterator[tuple[str, Proxy]]:
+    """A server that notes requests, and its address."""
+    proxy = Proxy(endpoint)
+    with proxy.serving() as address:
+        yield address, proxy
+
+
+@pytest.fixture
+def tables(warehouse: str) -> DeltaRs:
+    found = folder_tables(Warehouse(warehouse).namespace("contended"))
+    assert found is not None
+    found.ensure("rows", RESULT)
+    return found
+
+
+def row(name: str) -> pa.Table:
+    return pa.Table.from_pylist([{"key": name}], arrow_schema(RESULT.columns))
+
+
+def append(tables: DeltaRs, name: str, number: int) -> bool | None:
+    """Append a row in a transaction, as a batch does. Whether it was missing."""
+    attempts = Attempts(tables, Statistics())
+    return attempts.attempt_with(
+        "append", "rows", lambda one: append_to(one, row(f"{name}-{number}"), Transaction(name, number))
+    )
+
+
+def keys(tables: DeltaRs) -> list[str]:
+    return sorted(row["key"] for row in tables.rows("rows", "SELECT key FROM t"))
+
+
+def test_an_append_of_a_process_that_goes_on_makes_few_requests(
+    warehouse: str, tables: DeltaRs, counting: tuple[str, Proxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, proxy = counting
+    with monkeypatch.context() as patched:
+        patched.setenv("AWS_ENDPOINT_URL", address)
+        patched.setenv("KASPR_DELTA_S3_COMMITS", str(APPENDS))
+        appender = [sys.executable, str(Path(__file__).with_name("appender.py"))]
+        subprocess.run([*appender, warehouse, "native", str(APPENDS), "native"], check=True)  # noqa: S603
+    assert keys(tables) == sorted(f"native-{number}" for number in range(APPENDS))
+    assert dict(appends(proxy.requests)) == {
+        version: OF_AN_APPEND for version in range(1, APPENDS) if (version + 1) % BUCKET_CHECKPOINT_INTERVAL
+    }
+
+
+def appends(requests: list[Request]) -> Iterator[tuple[int, int]]:
+    """The version of each commit but the last, and the requests from it to the next one, unless it has a checkpoint."""
+    commits = [number for number, request in enumerate(requests) if request.is_commit]
+    for this, following in pairwise(commits):
+        some = requests[this:following]
+        if not any("checkpoint" in request.key for request in some):
+            yield int(requests[this].key[-25:-5]), len(some)
+
+
+def test_a_look_at_a_table_without_news_is_one_list_of_the_newest_commit(
+    tables: DeltaRs, counting: tuple[str, Proxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, proxy = counting
+    for number in range(3):
+        append(tables, "a", number)
+    assert tables.head("rows") is not None
+    with monkeypatch.context() as patched:
+        patched.setenv("AWS_ENDPOINT_URL", address)
+        folders._opened.cache_clear()
+        heads = {tables.head("rows") for _ in range(5)}
+    folders._opened.cache_clear()
+    assert [head.version for head in heads if head is not None] == [3]
+    assert [request.method for request in proxy.requests] == ["LIST"] * 5
+    assert all(f"{2:020}.json" in request.query for request in proxy.requests)
+
+
+@pytest.mark.parametrize("commits", [0, 2, 3, 5])
+def test_a_table_that_another_process_replaced_is_not_taken_for_the_one_that_is_open(
+    tables: DeltaRs, commits: int
+) -> None:
+    for number in range(3):
+        assert append(tables, "a", number)
+    folder = tables.folder("rows")
+    assert isinstance(folder, BucketFolder)
+    folder.remove_all()
+    tables.created("rows", RESULT)
+    for number in range(commits):
+        append_to(OpenTable(tables.open("rows")), row(f"other-{number}"))
+    assert append(tables, "a", 2)
+    assert keys(tables) == ["a-2", *(f"other-{number}" for number in range(commits))]
+    head = tables.head("rows")
+    assert head is not None
+    assert head.version == commits + 1
+
+
+def test_a_transaction_that_another_process_made_is_found_beside_a_table_that_is_open(tables: DeltaRs) -> None:
+    assert append(tables, "a", 0)
+    assert append_to(OpenTable(tables.open("rows")), row("a-1"), Transaction("a", 1))
+    assert not append(tables, "a", 1)
+    assert append(tables, "a", 2)
+    assert not append(tables, "a", 2)
+    assert keys(tables) == ["a-0", "a-1", "a-2"]
+
+
+def test_threads_that_share_open_tables_lose_nothing_and_write_nothing_twice(tables: DeltaRs) -> None:
+    def write(name: str) -> None:
+        for number in range(6):
+            append(tables, name, number)
+            append(tables, name, number)
+
+    threads = [threading.Thread(target=write, args=(f"thread-{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert keys(tables) == sorted(f"thread-{thread}-{number}" for thread in range(4) for number in range(6))
