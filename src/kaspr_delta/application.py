@@ -43,7 +43,7 @@ from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, TOPICS, Layout
 from kaspr_delta.storage.lazy_session import because, is_running, lazy_session, session_of
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse, lock_in_time
-from kaspr_delta.storage.opening import folder_tables, open_tables, tables_of_system
+from kaspr_delta.storage.opening import open_tables, opened_system, tables_of_system
 from kaspr_delta.storage.plan_tables import tables_of
 from kaspr_delta.storage.settled import Settled
 from kaspr_delta.storage.system_tables import RetryTables
@@ -164,21 +164,14 @@ class Application:
 
         if spark is None and location.is_unity:
             spark = start()
-        if spark is not None and location.is_unity:
-            from kaspr_delta.runtime.resources import create_system_tables
-
-            create_system_tables(spark, delta)
-        registry = Registry(tables_of_system(spark, delta))
+        registry = Registry(opened_system(spark, delta))
         if new is None or path is None:
             documents = registry.documents()
         else:
             update = partial(updated, new=new, root=Path(origin) if origin else Path(path).absolute())
             _, documents = registry.change(update)
         opened = cls(spark or start, delta, only_plan(loaded(documents), name), bound=bound)
-        if spark is None:
-            opened._look()
-        else:
-            opened._prepare(spark)
+        opened._look(listed=spark is not None)
         return opened
 
     # -- data ---------------------------------------------------------------------------------------------------------
@@ -458,11 +451,8 @@ class Application:
         return session_of(self._spark)
 
     def _prepare(self, spark: SparkSession) -> None:
-        """Create or register the tables with a session that was started or given, and plan what can run with them."""
-        if folder_tables(self.delta.namespace) is not None:
-            from kaspr_delta.runtime.resources import create_system_tables
-
-            create_system_tables(spark, self.delta)
+        """Create or register the tables with a session that was started, and plan what can run with them."""
+        opened_system(spark, self.delta)
         self._look(listed=True)
 
     def check(self, only: Sequence[str]) -> None:

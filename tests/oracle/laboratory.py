@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from kaspr_delta import Application
-from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.side_by_side import side_by_side
 from kaspr_delta.storage.tables import Upsert
 from tests.oracle.case import Case, Emission, Event
 from tests.oracle.compare import Outcome

@@ -24,14 +24,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
+from kaspr_delta.api.wanted import Wanted
 from kaspr_delta.engine.agent.stateless import for_workers
 from kaspr_delta.engine.joins.results import checked_rows
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.typed_columns import in_order, key_columns, key_text, row_of, row_text
 from kaspr_delta.engine.rows.value_functions import IS_JSON
-from kaspr_delta.engine.streams.event import records_of
-from kaspr_delta.engine.streams.source import partition_of
+from kaspr_delta.engine.streams.event import for_all_readers, records_of
+from kaspr_delta.engine.streams.source import partition_of, topic_records
 from kaspr_delta.engine.windows import window_starts
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
@@ -39,7 +40,8 @@ from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.serde import json_text, typed_values
 from kaspr_delta.serde.typed_text import TypedText, ordered
 from kaspr_delta.spec.ddl import Type, columns_of
-from kaspr_delta.storage.arrow_types import frame_of
+from kaspr_delta.storage.arrow_types import arrow_schema, frame_of
+from kaspr_delta.storage.layout import RETRY_FOR, TOPIC
 from kaspr_delta.web.local_copy import LocalCopy
 from kaspr_delta.web.warehouse_store import WarehouseStore
 from tests.folders import delta_rs, overwrite
@@ -494,6 +496,38 @@ def test_headers_reach_workers_unchanged(spark: SparkSession, most: int) -> None
         assert [record.headers for record in records_of(found)] == headers
 
     for_all(most, check, st.lists(st.none() | st.lists(header, max_size=3), min_size=1))
+
+
+@examples(2, 30)
+def test_spark_and_the_driver_choose_the_same_records(spark: SparkSession, most: int) -> None:
+    """Of records of three commits, some of which a retry sent to one reader."""
+    keys, times = st.sampled_from([None, b"a", b"b"]), st.sampled_from([datetime(1, 1, 2), datetime(2024, 5, 1)])  # noqa: DTZ001
+    moments = times.map(lambda moment: moment.replace(tzinfo=timezone.utc))
+    marks = st.sampled_from([None, [], [{"key": "a", "value": b"x"}], [{"key": RETRY_FOR, "value": b"agent/a"}]])
+    record = st.fixed_dictionaries({"key": keys, "timestamp": moments, "headers": marks})
+    counts = st.none() | st.integers(0, 4)
+    wanted = st.builds(Wanted, counts, counts, keys, st.none() | moments, st.sampled_from([-1, 1 << 34, (1 << 35) + 1]))
+    schema = pa.schema(
+        [
+            *arrow_schema(TOPIC.columns),
+            ("_change_type", pa.string()),
+            ("_commit_version", pa.int64()),
+            ("_commit_timestamp", pa.timestamp("us", "UTC")),
+        ]
+    )
+
+    def check(drawn: tuple[list[list[dict[str, Any]]], Wanted]) -> None:
+        commits, choice = drawn
+        parts = []
+        for version, records in enumerate(commits):
+            of_commit = {"_change_type": "insert", "_commit_version": version}
+            rows = [{"partition": 0, "seq": seq, **record, **of_commit} for seq, record in enumerate(records)]
+            parts.append(pa.Table.from_pylist(rows, schema))
+        found = choice.in_spark(topic_records(frame_of(spark, pa.concat_tables(parts)), "t"))
+        here = choice.taken(map(for_all_readers, parts if choice.tail is None else reversed(parts)))
+        assert [(row["offset"], row["key"]) for row in here] == [(row["offset"], row["key"]) for row in found]
+
+    for_all(most, check, st.tuples(st.lists(st.lists(record, max_size=4), min_size=3, max_size=3), wanted))
 
 
 @examples(2, 30)

@@ -19,9 +19,9 @@ from kaspr_delta.engine.batch.log import Log
 from kaspr_delta.engine.batch.progress import folded_batches
 from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
-from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import run_of
+from kaspr_delta.storage.side_by_side import side_by_side
 from tests.spark.channels import values_of
 from tests.spark.dying import lost_power
 

@@ -16,7 +16,7 @@ from kaspr_delta.control.follow import Follower
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import StreamJoinPlan, TableTableJoinPlan
-from kaspr_delta.serde.joined_text import JoinedText, json_columns
+from kaspr_delta.serde.joined_text import JoinedText, json_columns, sides_as_text
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.serde.typed_values import column_text
 from kaspr_delta.storage.layout import PAIR
@@ -122,14 +122,9 @@ class JoinHandle(Frames):
             return []
         if self.join.select is not None:
             return self._selected(scan)
-        rows = scan.rows(["key", "left", "right"]).sort_by("key")
-        texts, keys = self._texts, rows["key"].to_pylist()
-        sides = []
-        for side, of in zip(("left", "right"), self.application.column_types(self.join), strict=True):
-            values = rows[side].to_pylist()
-            sides.append(values if of is None else column_text(of, values))
-        found = zip(keys, *sides, strict=True)
-        return [(texts.key(key), texts.value({"left": left, "right": right})) for key, left, right in found]
+        rows = sides_as_text(scan.rows(["key", "left", "right"]).sort_by("key"), self.join, self.application)
+        texts = self._texts
+        return [(texts.key(row["key"]), texts.value(row)) for row in rows.to_pylist()]
 
     def _selected(self, scan: Scan) -> Pairs:
         plan = self.application.table_or_result(self.join.name)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any
 
 from kaspr_delta.engine.streams.effect import Effect
-from kaspr_delta.engine.streams.event import EPOCH, microseconds
+from kaspr_delta.engine.streams.event import EPOCH, microseconds, this_millisecond
 from kaspr_delta.engine.streams.output import MOST_PARTITIONS, Topics, headers
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition.resources import Serializers
@@ -59,7 +59,7 @@ def milliseconds(moment: datetime | None) -> int | None:
 def _moment(record: Mapping[str, Any]) -> int:
     given = record.get("timestamp")
     if given is None:
-        return microseconds(datetime.now(timezone.utc)) // 1_000 * 1_000  # Kafka has milliseconds
+        return this_millisecond()
     if isinstance(given, bool) or not isinstance(given, (int, float)):
         raise _refused(record, f"timestamp is milliseconds since 1970, not {given!r}")
     try:

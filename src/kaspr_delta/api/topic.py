@@ -16,18 +16,17 @@ from kaspr_delta.api.wanted import Recorded, Wanted
 from kaspr_delta.engine.agent.step import table_write
 from kaspr_delta.engine.rows.driver_table import DriverTable
 from kaspr_delta.engine.streams.effect import RECORD, SCHEMA, to_arrow
-from kaspr_delta.engine.streams.event import moment_of
+from kaspr_delta.engine.streams.event import for_all_readers, moment_of
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.bindings import KafkaPlan
 from kaspr_delta.plan.definition.joins import JoinPlan
 from kaspr_delta.plan.definition.resources import Serializers, TopicPlan
-from kaspr_delta.serde.joined_text import JoinedText, json_columns
+from kaspr_delta.serde.joined_text import JoinedText, json_columns, sides_as_text
 from kaspr_delta.serde.serializers import encode_key
-from kaspr_delta.serde.typed_values import column_text
 from kaspr_delta.storage.arrow_types import frame_of
-from kaspr_delta.storage.layout import RECORDS, RETRY_FOR, Layout
+from kaspr_delta.storage.layout import RECORDS, Layout
 from kaspr_delta.storage.lazy_session import because
 from kaspr_delta.storage.tables import Tables
 
@@ -80,7 +79,7 @@ class TopicHandle(Recorded):
         return encode_key(self.plan.serializers.key, key)
 
     def _read(self, wanted: Wanted) -> list[dict[str, Any]]:
-        rows = wanted.read(self.spark, self.delta, self.plan.delta_name, _for_all, lambda: self.stored)
+        rows = wanted.read(self.spark, self.delta, self.plan.delta_name, for_all_readers, lambda: self.stored)
         return [to_record(row, self.plan.serializers) for row in rows]
 
     @property
@@ -225,17 +224,7 @@ class ChannelHandle(Recorded):
         """The emissions among rows of the channel's table, with both sides as text."""
         rows = rows.filter(pc.is_in(rows["kind"], pa.array(RECORDS)))
         rows = rows.select(["key", "kind", "left", "right", "timestamp", "seq", "_commit_version"])
-        for side, of in zip(("left", "right"), self.application.column_types(self.join), strict=True):
-            if of is not None:
-                place = rows.schema.get_field_index(side)
-                rows = rows.set_column(place, side, pa.array(column_text(of, rows[side].to_pylist()), pa.string()))
-        return rows
-
-
-def _for_all(rows: pa.Table) -> pa.Table:
-    """The records that are for all readers: those that a retry sent to one of them are left out."""
-    headers = rows["headers"].to_pylist()
-    return rows.filter(pa.array([not any(h["key"] == RETRY_FOR for h in one or ()) for one in headers], pa.bool_()))
+        return sides_as_text(rows, self.join, self.application)
 
 
 def _appended(spark: SparkSession, delta: Tables, table: str) -> DataFrame:

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from kaspr_delta.api.frames import Frames, table_of
 from kaspr_delta.api.records import ANY_KEY
-from kaspr_delta.engine.rows.sequence import SEQ_BITS, end_of, version_of
+from kaspr_delta.engine.rows.sequence import end_of, offsets, version_of
 from kaspr_delta.storage.lazy_session import because
-from kaspr_delta.storage.native.appended import OnlySparkReadsError, appended
+from kaspr_delta.storage.native.reads import OnlySparkReadsError, records_appended
 from kaspr_delta.storage.opening import folder_tables
 from kaspr_delta.storage.tables import Tables
 
@@ -53,15 +53,14 @@ class Wanted:
         local = folder_tables(delta.namespace)
         if local is not None and local.has_folder(table):
             try:
-                parts = appended(local, table, version_of(self.after), newest_first=self.tail is not None)
-                return self._taken(self._of(mine(rows)) for rows in parts)
+                parts = records_appended(local, table, version_of(self.after), newest_first=self.tail is not None)
+                return self.taken(map(mine, parts))
             except OnlySparkReadsError:
                 because(spark, f"delta-rs does not read the changes of '{table}'")
         return self.in_spark(stored())
 
     def _of(self, rows: pa.Table) -> Rows:
-        offsets = pc.add(pc.shift_left(rows["_commit_version"].cast(pa.int64()), SEQ_BITS), rows["seq"])
-        rows = rows.append_column("offset", offsets)
+        rows = rows.append_column("offset", offsets(rows))
         condition = pc.field("offset") > self.after
         if self.key is not None:
             condition &= pc.field("key") == pa.scalar(self.key)
@@ -70,13 +69,13 @@ class Wanted:
         found: Rows = rows.filter(condition).to_pylist()
         return found
 
-    def _taken(self, parts: Iterator[Rows]) -> Rows:
-        """The first or last records of the parts, of which the newest come first if the last ones are wanted."""
+    def taken(self, parts: Iterator[pa.Table]) -> Rows:
+        """The records in order, of parts of which the newest come first if the last ones are wanted."""
         most = self.limit if self.tail is None else self.tail
         taken, count = list[Rows](), 0
         while (most is None or count < most) and (part := next(parts, None)) is not None:
-            taken.append(part)
-            count += len(part)
+            taken.append(self._of(part))
+            count += len(taken[-1])
         found = list(chain.from_iterable(taken if self.tail is None else reversed(taken)))
         first = 0 if self.tail is None else max(0, count - self.tail)
         return found[first:][: self.limit]

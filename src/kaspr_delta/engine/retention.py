@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan, TopicPlan
 from kaspr_delta.plan.names import is_internal
-from kaspr_delta.storage.layout import WRITTEN_AT, Layout
+from kaspr_delta.storage.layout import Layout, time_column
 from kaspr_delta.storage.stream_checkpoint import first_needed
 from kaspr_delta.storage.tables import Tables
 
@@ -61,10 +61,10 @@ def remove_old(
 
 
 def _remove_rows(delta: Tables, spark: SparkSession, table: TablePlan, before: datetime, now: datetime) -> None:
-    written = WRITTEN_AT if table.typed else "timestamp"
+    written = time_column(table)
     if not delta.read(spark, table.state).where(F.col(written).isNull()).isEmpty():
         delta.update(spark, table.state, f"{written} = {{now}}", f"{written} IS NULL", now=now)
-    for name in dict.fromkeys((table.state, table.delta_name)):
+    for name in table.delta_tables:
         _remove_before(delta, spark, name, before, column=written)
 
 

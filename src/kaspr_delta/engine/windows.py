@@ -54,5 +54,5 @@ def pass_windows(delta: Tables, rows: Rows, found: Found, table_of: Callable[[Ro
         if row["kind"] == "close":
             KeyedTable(delta, table).show(rows.spark, table.state, stream, row["window_start"], upto)
             continue
-        for name in dict.fromkeys((table.state, table.delta_name)):
+        for name in table.delta_tables:
             delta.delete(rows.spark, name, "stream = {stream} AND window_end <= {end}", stream=stream, end=upto)

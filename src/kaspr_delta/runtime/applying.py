@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kaspr_delta.control.events import REBUILD_REQUIRED
 from kaspr_delta.control.rebuilds import rebuilds_in
@@ -19,15 +19,8 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.spec.diagnostics import Finding, sorted_findings
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.spec.loader import LoadedManifests
-from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.native.reads import NativeSystemTables
-from kaspr_delta.storage.opening import folder_tables, open_tables
-from kaspr_delta.storage.system_tables import SessionSystemTables
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+from kaspr_delta.storage.opening import folder_tables, open_tables, opened_system
 
 Change = Literal["created", "configured", "unchanged", "deleted"]
 
@@ -44,21 +37,12 @@ class Outcome:
 
 def registry_of(warehouse: Warehouse, schema: str, app: str | None = None) -> Registry:
     """The registry of an application. In a folder, here or in a bucket, it does not need Spark."""
-    local = folder_tables(warehouse.namespace(schema))
-    return Registry(session_tables(warehouse, schema) if local is None else NativeSystemTables(local), app)
+    spark = None
+    if warehouse.is_unity:
+        from kaspr_delta.runtime.session import spark_session
 
-
-def session_tables(
-    warehouse: Warehouse, schema: str, spark: SparkSession | None = None, limits: Limits | None = None
-) -> SessionSystemTables:
-    """The system tables of an application by a session, which is started if none is given; they are created."""
-    from kaspr_delta.runtime.resources import create_system_tables
-    from kaspr_delta.runtime.session import spark_session
-
-    session = spark or spark_session(warehouse.log_file, warehouse.store)
-    delta = open_tables(warehouse.namespace(schema), limits)
-    create_system_tables(session, delta)
-    return SessionSystemTables(session, delta)
+        spark = spark_session(warehouse.log_file, warehouse.store)
+    return Registry(opened_system(spark, open_tables(warehouse.namespace(schema))), app)
 
 
 def applied_registry(warehouse: Warehouse, app: str | None) -> Registry:

@@ -22,7 +22,6 @@ from kaspr_delta.engine.joins.same_key_join import SameKeyJoin
 from kaspr_delta.engine.joins.stream_stream.stream_stream_join import StreamStreamJoin
 from kaspr_delta.engine.joins.stream_table.right_foreign_key_join import RightForeignKeyJoin
 from kaspr_delta.engine.joins.stream_table.stream_table_join import StreamTableJoin
-from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.errors import NotFoundError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import (
@@ -44,6 +43,7 @@ from kaspr_delta.storage.folders import discard
 from kaspr_delta.storage.layout import PAIR
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.plan_tables import Settles, tables_kept_by, tables_of
+from kaspr_delta.storage.side_by_side import side_by_side
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -69,12 +69,6 @@ def remove_data(spark: SparkSession, delta: Tables, plan: Plan, ref: ResourceRef
     for table, _ in tables_kept_by(plan, ref):
         delta.drop(spark, table)
     discard(checkpoints_of(delta, ref))
-
-
-def create_system_tables(spark: SparkSession, delta: Tables) -> None:
-    """Create the schema and the tables whose names start with ``_kaspr``."""
-    delta.create_schema(spark)
-    side_by_side([partial(delta.create, spark, table, layout) for table, layout in layouts.SYSTEM.items()])
 
 
 def create_tables(spark: SparkSession, delta: Tables, plan: Plan, has: Settles) -> dict[ResourceRef, str]:

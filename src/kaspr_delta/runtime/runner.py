@@ -18,7 +18,6 @@ from kaspr_delta.engine.batch.progress import folded_batches, folded_until, forg
 from kaspr_delta.engine.batch.recovery import Recovery
 from kaspr_delta.engine.batch.stream_run import ResourceRun, have_nothing_to_do
 from kaspr_delta.engine.retention import clean_logs, remove_old
-from kaspr_delta.engine.rows.planning import runs_here, side_by_side
 from kaspr_delta.errors import NotQuietError, RebuildNeededError
 from kaspr_delta.plan.definition.application import Plan, Stage
 from kaspr_delta.plan.definition.resources import ResourceRef, names_topics
@@ -40,8 +39,10 @@ from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Streams
 from kaspr_delta.runtime.table_groups import TableGroups
 from kaspr_delta.storage.layout import SYSTEM
+from kaspr_delta.storage.lazy_session import runs_here
 from kaspr_delta.storage.namespace import IsLost, lock_in_time
 from kaspr_delta.storage.plan_tables import tables_of
+from kaspr_delta.storage.side_by_side import side_by_side
 from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
 

@@ -13,8 +13,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from kaspr_delta.engine.batch.stream_run import ResourceRun
-from kaspr_delta.engine.rows.planning import runs_here
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.storage.lazy_session import runs_here
 from kaspr_delta.storage.namespace import Namespace
 
 if TYPE_CHECKING:

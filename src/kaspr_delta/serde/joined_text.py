@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan, StreamStreamJoinPlan, TableTableJoinPlan
@@ -14,6 +16,7 @@ from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.json_text import parse
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
+from kaspr_delta.serde.typed_values import column_text
 
 
 def json_columns(join: JoinPlan, application: Plan) -> tuple[str, ...]:
@@ -22,6 +25,14 @@ def json_columns(join: JoinPlan, application: Plan) -> tuple[str, ...]:
     left, right = application.column_types(join)
     serializers = {"key": spelled.key, "left": left or spelled.left, "right": right or spelled.right}
     return tuple(column for column, serializer in serializers.items() if serializer == "json")
+
+
+def sides_as_text(rows: pa.Table, join: JoinPlan, application: Plan) -> pa.Table:
+    """Rows of a join's channel or result with left and right as text, as ``typed_columns.as_text`` makes them."""
+    for side, of in zip(("left", "right"), application.column_types(join), strict=True):
+        texts = pa.array(column_text(of, rows[side].to_pylist()), pa.string())
+        rows = rows.set_column(rows.schema.get_field_index(side), side, texts)
+    return rows
 
 
 @dataclass(frozen=True, slots=True)

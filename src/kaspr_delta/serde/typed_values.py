@@ -103,8 +103,13 @@ def from_columns(of: Type, value: Any) -> Any:
             return _FROM_ARROW.get(of.name, _as_it_is)(of, value)
 
 
-def column_text(of: Type, values: Iterable[Any]) -> list[str | None]:
-    """Values of a STRUCT column from Arrow as JSON text, as Spark's ``row_text`` writes them; None for none."""
+def column_text(of: Type | None, values: Iterable[Any]) -> list[str | None]:
+    """Values of a STRUCT column from Arrow as JSON text, as Spark's ``row_text`` writes them; None for none.
+
+    Without a type they are text.
+    """
+    if of is None:
+        return list(values)
     rows = (from_columns(of, value) for value in values)
     return [None if row is None else json_text.value_text(written(of, row, _ROW)) for row in rows]
 

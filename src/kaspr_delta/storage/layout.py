@@ -303,6 +303,11 @@ def selected_layout(columns: tuple[Column, ...]) -> Layout:
     )
 
 
+def time_column(plan: TablePlan) -> str:
+    """The column with the time at which a row of a table was written."""
+    return WRITTEN_AT if plan.typed else "timestamp"
+
+
 def table_layout(plan: TablePlan) -> Layout:
     """The layout of a KasprTable. In one with windows, `stream` is the input partition that wrote the row last."""
     if plan.typed is not None:

@@ -66,6 +66,11 @@ def is_running(spark: SparkSession) -> bool:
     return not isinstance(spark, LazySession) or spark.is_running
 
 
+def runs_here(session: SparkSession) -> bool:
+    """Whether batches run in this process. Spark Connect, whose sessions have another class, runs them on a server."""
+    return ".connect." not in type(session).__module__
+
+
 def because(spark: SparkSession, reason: str) -> SparkSession:
     """The session, for a use that only Spark can serve, for that reason."""
     if isinstance(spark, LazySession):

@@ -52,7 +52,7 @@ def _followable(layout: layouts.Layout, plan: Plan) -> layouts.Layout:
 
 def _kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, layouts.Layout]]:
     if ref.kind == "table" and (table := plan.table(ref.name)):
-        for name in () if table.is_foreign else dict.fromkeys((table.delta_name, table.state)):
+        for name in () if table.is_foreign else table.delta_tables:
             shown = name == table.delta_name
             yield name, layouts.table_layout(table if shown else replace(table, storage=StoragePlan()))
     match plan.running(ref):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from threading import Lock
 from typing import Any
 
@@ -15,7 +14,7 @@ from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.agent.windowed_table import table_object
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import Effect
-from kaspr_delta.engine.streams.event import App, microseconds
+from kaspr_delta.engine.streams.event import App, this_millisecond
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.functions.call import call
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, pass_on_interruption
@@ -135,7 +134,7 @@ class View:
     def _last_value(self, request: Request, states: Mapping[str, TableState], step: Step) -> Any:
         """The last value that comes out of the pipeline; None if none does."""
         tables = {name: table_object(state, read_only=True) for name, state in states.items()}
-        step.begin({"app": self.app}, _now())
+        step.begin({"app": self.app}, this_millisecond())
         steps = [
             (plan.name, self._operation(plan, tables, request.match_info if number == 0 else {}))
             for number, plan in enumerate(self.plan.pipeline)
@@ -183,11 +182,6 @@ class View:
         except AUTHORS_CODE_FAILED as error:
             pass_on_interruption(error)
             raise OperationError(_SELECTING[which]) from error
-
-
-def _now() -> int:
-    """The time of records that are sent: in microseconds, cut to whole milliseconds."""
-    return microseconds(datetime.now(timezone.utc)) // 1_000 * 1_000
 
 
 def _applied(operation: tuple[str, Operation], step: Step, value: Any) -> Iterator[Any]:

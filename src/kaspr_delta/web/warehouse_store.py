@@ -30,7 +30,7 @@ from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.serde.typed_values import to_columns
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
-from kaspr_delta.storage.layout import TOPIC, WRITTEN_AT
+from kaspr_delta.storage.layout import TOPIC, WRITTEN_AT, time_column
 from kaspr_delta.storage.spark.sql_text import literal, struct_of
 from kaspr_delta.storage.warehouse.reads import WarehousePageReads, WarehouseSystemTables, json_of, row_of
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, binary
@@ -78,9 +78,9 @@ class WarehouseReader:
                 return self._keys_and_values(condition)
 
     def _of_result(self, result: ResultRows, condition: str) -> Iterator[Row]:
-        types, columns = result.types, json_of(struct_of(result.types))
+        types, columns, time = result.types, json_of(struct_of(result.types)), time_column(self.plan)
         statement = (
-            f"SELECT `key`, unix_micros(`{result.time}`), {columns} FROM {self.warehouse.identifier(self.plan.state)}"  # noqa: S608
+            f"SELECT `key`, unix_micros(`{time}`), {columns} FROM {self.warehouse.identifier(self.plan.state)}"  # noqa: S608
             f" WHERE `key` IS NOT NULL AND {condition}"
         )
         for key, at, text in self.warehouse.rows(statement):

@@ -74,7 +74,8 @@ class EffectResource(Resource[LoggedPlanT]):
     def _write_table(self, rows: Rows, name: str) -> None:
         table = state_table(self.delta, self.application.known_table(name))
         also = ("timestamp", "stream") if table.plan.window else ("timestamp",)
-        last = rows.select(*table.row_key_columns, "seq", "value", *also).newest(table.row_key_columns, ("seq",))
+        row_key = table.plan.row_key_columns
+        last = rows.select(*row_key, "seq", "value", *also).newest(row_key, ("seq",))
         texts = {name: nw.col(name).cast(nw.String) for name in ("key", "value")}
         table.write(last.with_columns(**texts))
 

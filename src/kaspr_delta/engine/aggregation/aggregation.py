@@ -70,7 +70,7 @@ class Aggregation(Resource[AggregationPlan]):
 
     def _before(self, changes: DataFrame) -> DataFrame:
         """The rows of the changed groups before the changes, as changes ``before``."""
-        groups = changes.select(F.col("grp").alias("key"), *self.table.row_key_columns[1:])
+        groups = changes.select(F.col("grp").alias("key"), *self.table.plan.row_key_columns[1:])
         before = self.rows_before(groups)
         window = F.col("window_start") if self.table.plan.window else F.lit(None).cast("timestamp")
         return before.select(

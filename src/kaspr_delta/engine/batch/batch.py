@@ -18,8 +18,8 @@ from kaspr_delta.engine.batch.migrations import check_format
 from kaspr_delta.engine.batch.progress import BatchReport, Reported, folded_batches
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.topic_commit import DirectAppend, appended
+from kaspr_delta.engine.rows.adaptive import plan_for
 from kaspr_delta.engine.rows.local_rows import LocalRows
-from kaspr_delta.engine.rows.planning import plan_for
 from kaspr_delta.storage.tables import Tables
 
 

@@ -18,8 +18,8 @@ from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.batch.progress import BatchReport, Reported, record_progress
 from kaspr_delta.engine.batch.resource import Resource, cost_of
 from kaspr_delta.engine.batch.topic_commit import appended
+from kaspr_delta.engine.rows.adaptive import plan_for
 from kaspr_delta.engine.rows.local_rows import LocalRows, last_of_each_key
-from kaspr_delta.engine.rows.planning import plan_for
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.layout import state_ref
 from kaspr_delta.storage.tables import Tables

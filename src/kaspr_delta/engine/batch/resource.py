@@ -17,12 +17,12 @@ from kaspr_delta.engine.batch.dead_letters import Renewed, fold_dead_letters, re
 from kaspr_delta.engine.batch.decision import Decision, Folded, LoggedBatch, SourceTable
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import read_back, union_all
-from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.state_definitions import definition_of
 from kaspr_delta.storage.layout import RECORDS
+from kaspr_delta.storage.side_by_side import side_by_side
 from kaspr_delta.storage.tables import Merged, Tables
 
 Begun: TypeAlias = tuple[Decision, Mapping[str, int]]

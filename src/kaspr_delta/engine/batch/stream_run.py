@@ -20,10 +20,11 @@ from kaspr_delta.engine.batch.log import read_ends
 from kaspr_delta.engine.batch.progress import folded_batches
 from kaspr_delta.engine.batch.recovery import Recovery, cannot_go_on
 from kaspr_delta.engine.batch.resource import Resource
-from kaspr_delta.engine.rows.planning import runs_here, side_by_side
 from kaspr_delta.plan.definition.state_definitions import rebuild_needed
 from kaspr_delta.storage.folders import Folder, discard
 from kaspr_delta.storage.gone import TABLE_REPLACED
+from kaspr_delta.storage.lazy_session import runs_here
+from kaspr_delta.storage.side_by_side import side_by_side
 from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
 from kaspr_delta.storage.tables import Commit
 

@@ -26,11 +26,11 @@ from kaspr_delta.engine.joins.results import (
 )
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin
 from kaspr_delta.engine.joins.touched import Touched
-from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.engine.rows.rows import Rows, exists, later
 from kaspr_delta.engine.rows.rows_by_key import stored_rows
 from kaspr_delta.plan.definition.joins import SameKeyJoinPlan
 from kaspr_delta.storage.layout import PAIR
+from kaspr_delta.storage.side_by_side import side_by_side
 
 
 class SameKeyJoin(TableJoin[SameKeyJoinPlan]):

@@ -16,12 +16,13 @@ from kaspr_delta.engine.batch.decision import SourceTable
 from kaspr_delta.engine.batch.resource import Fold, Found, Resource, kinds_of
 from kaspr_delta.engine.joins.select import SelectRow, selected_columns
 from kaspr_delta.engine.joins.touched import Touched, touched_keys
+from kaspr_delta.engine.rows.adaptive import plan_for
 from kaspr_delta.engine.rows.keyed_table import KeyedTable, changed_by
-from kaspr_delta.engine.rows.planning import plan_for, side_by_side
 from kaspr_delta.engine.rows.rows import Rows, exists, union_of
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.layout import PAIR, RECORDS, SELECTED, WRITTEN_AT
+from kaspr_delta.storage.side_by_side import side_by_side
 from kaspr_delta.storage.tables import Commit, Merged, Scan, Upsert
 
 TableJoinPlanT = TypeVar("TableJoinPlanT", bound=TableTableJoinPlan)

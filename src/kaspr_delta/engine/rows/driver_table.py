@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kaspr_delta.engine.rows.row_texts import Dialect, Row, Written, row_texts, rows_of, rows_that_count
+from kaspr_delta.engine.rows.row_texts import Dialect, Row, Written, row_texts, rows_of, rows_that_count, upsert_of
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.layout import WRITTEN_AT, Layout
-from kaspr_delta.storage.tables import Tables, Upsert
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,22 +70,16 @@ class DriverTable:
 
         Raises UsageError for a table without columns.
         """
-        typed = self.plan.typed
-        if typed is None:
+        if self.plan.typed is None:
             raise UsageError(f"table {self.plan.name!r} has no columns")
         time = pa.repeat(pa.scalar(write_time(), pa.timestamp("us", "UTC")), rows.num_rows)
         keep = pa.repeat(pa.scalar(value=True), rows.num_rows)
         self._merge(rows.append_column(WRITTEN_AT, time).append_column("keep", keep))
 
     def _merge(self, rows: pa.Table) -> None:
-        typed = self.plan.typed
-        upsert = Upsert(on=("key",), compare=("value",), also=("timestamp",), keep="keep")
-        if typed is not None:
-            rest = tuple(column.name for column in typed.rest)
-            upsert = Upsert(on=typed.key, compare=rest, also=(WRITTEN_AT,), keep="keep")
         if self.layout is not None:
             self.delta.ensure(self.spark, self.plan.delta_name, self.layout)
-        self.delta.merge(self.spark, rows, self.plan.delta_name, upsert)
+        self.delta.merge(self.spark, rows, self.plan.delta_name, upsert_of(self.plan))
 
 
 def write_time() -> datetime:

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.engine.rows.row_texts import upsert_of
 from kaspr_delta.engine.rows.rows import Rows, ValueFunction, exists
 from kaspr_delta.engine.rows.rows_by_key import Keys, among, found_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
@@ -39,7 +40,7 @@ from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.spec.ddl import columns_of_json, quoted
 from kaspr_delta.storage.layout import WRITTEN_AT
-from kaspr_delta.storage.tables import Commit, Scan, Tables, Upsert
+from kaspr_delta.storage.tables import Commit, Scan, Tables
 
 
 def changed_by(commit: Commit) -> tuple[Column, Column]:
@@ -59,11 +60,6 @@ class KeyedTable:
     def text(self) -> TableText:
         """The text form of this table's keys and values."""
         return text_of(self.plan)
-
-    @property
-    def row_key_columns(self) -> tuple[str, ...]:
-        """The columns that identify a row."""
-        return ("key", "window_start") if self.plan.window else ("key",)
 
     @property
     def key(self) -> Column:
@@ -182,7 +178,7 @@ class KeyedTable:
         if unique_keys:
             return rows.with_columns(duplicate_count=nw.lit(1))
         order = ("timestamp", "value" if self._is_ordered else "rank")
-        live = rows.newest(self.row_key_columns, order, "duplicate_count")
+        live = rows.newest(self.plan.row_key_columns, order, "duplicate_count")
         return live if self._is_ordered else live.drop("rank")
 
     def with_text_values(self, rows: Rows) -> Rows:
@@ -215,7 +211,7 @@ class KeyedTable:
         rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
         if not self._is_ordered:
             rows = rows.withColumn("rank", in_order(F.col("value"), self.plan.row_type))
-        return SparkRows(among(rows, keys, self.row_key_columns, self.delta))
+        return SparkRows(among(rows, keys, self.plan.row_key_columns, self.delta))
 
     def greatest(self, condition: Column) -> Column:
         """An aggregate over rows of a key: of those for which a condition holds, the one that ``live_rows`` returns.
@@ -277,14 +273,7 @@ class KeyedTable:
 
     def _merge(self, stored: Rows, *, timely: bool = False) -> None:
         """Merge rows as the table stores them; those without ``keep`` are deleted. ``timely`` as in ``write``."""
-        typed, windows = self.plan.typed, ("window_end", "stream") if self.plan.window else ()
-        if typed is not None:
-            on, values, time = typed.key, tuple(column.name for column in typed.rest), WRITTEN_AT
-        else:
-            on, values, time = self.row_key_columns, ("value",), "timestamp"
-        compare, also = ((*values, time), ()) if timely else (values, (time,))
-        upsert = Upsert(on=on, compare=compare, also=(*also, *windows), keep="keep")
-        self.delta.merge(stored.spark, stored.frame, self.plan.delta_name, upsert)
+        self.delta.merge(stored.spark, stored.frame, self.plan.delta_name, upsert_of(self.plan, timely=timely))
 
 
 def state_table(delta: Tables, plan: TablePlan) -> KeyedTable:

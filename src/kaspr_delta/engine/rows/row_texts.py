@@ -20,8 +20,9 @@ from kaspr_delta.serde.typed_values import column_text, from_columns, to_columns
 from kaspr_delta.spec.column_types import key_kind
 from kaspr_delta.spec.ddl import Column, Type, quoted
 from kaspr_delta.storage.arrow_types import arrow_schema
-from kaspr_delta.storage.layout import WRITTEN_AT
+from kaspr_delta.storage.layout import WRITTEN_AT, time_column
 from kaspr_delta.storage.native.sql_text import literal
+from kaspr_delta.storage.tables import Upsert
 
 # Key columns of these types are found by their text. If a key has no such column, all rows are read.
 FOUND_BY_TEXT = frozenset({"STRING", "CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE"})
@@ -198,11 +199,6 @@ class ResultRows:
     sides: tuple[TablePlan, TablePlan]
 
     @property
-    def time(self) -> str:
-        """The column with the time of a row."""
-        return WRITTEN_AT if self.plan.typed else "timestamp"
-
-    @property
     def types(self) -> dict[str, Type]:
         """The columns of a value with their types."""
         if self.plan.typed:
@@ -211,7 +207,7 @@ class ResultRows:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return ("key", *self.types, self.time)
+        return ("key", *self.types, time_column(self.plan))
 
     def select(self, condition: str) -> str:
         return f"SELECT * FROM t WHERE {condition}"  # noqa: S608
@@ -226,7 +222,7 @@ class ResultRows:
         texts = (
             pc.fill_null(has["key"].cast(pa.string()), ""),
             pa.array([0] * batch.num_rows, pa.int64()),
-            _microseconds(has[self.time]),
+            _microseconds(has[time_column(self.plan)]),
             pa.array(self.values(columns), pa.string()),
         )
         return pa.table(dict(zip(Row._fields, texts, strict=True)))
@@ -242,7 +238,7 @@ class ResultRows:
     @staticmethod
     def _side(side: TablePlan, values: Sequence[Any]) -> list[str]:
         """The values of one side as JSON. Older versions broke base64 into lines."""
-        texts = values if side.row_type is None else column_text(side.row_type, values)
+        texts = column_text(side.row_type, values)
         if side.serializers.value == "raw":
             texts = [None if text is None else json.dumps("".join(text.split())) for text in texts]
         return ["null" if text is None else text for text in texts]
@@ -268,6 +264,16 @@ def row_texts(plan: TablePlan) -> KeysAndValues | TypedRows | ResultRows:
     if plan.joined is not None:
         return ResultRows(plan, plan.joined)
     return TypedRows(plan.typed, TypedText(plan.serializers, plan.typed)) if plan.typed else KeysAndValues(plan)
+
+
+def upsert_of(plan: TablePlan, *, timely: bool = False) -> Upsert:
+    """How rows are merged into a table, each key once; if ``timely``, also those of which only the time differs."""
+    typed, windows = plan.typed, ("window_end", "stream") if plan.window else ()
+    on = plan.row_key_columns if typed is None else typed.key
+    values = ("value",) if typed is None else tuple(column.name for column in typed.rest)
+    time = (time_column(plan),)
+    compare, also = ((*values, *time), ()) if timely else (values, time)
+    return Upsert(on=on, compare=compare, also=(*also, *windows), keep="keep")
 
 
 def rows_of(batch: pa.Table) -> Iterator[Row]:

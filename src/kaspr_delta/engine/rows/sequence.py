@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -54,3 +57,8 @@ def offset() -> Column:
     from pyspark.sql import functions as F
 
     return (F.shiftleft(F.col("_commit_version"), SEQ_BITS) + F.col("seq")).alias("offset")
+
+
+def offsets(rows: pa.Table) -> pa.ChunkedArray:
+    """The same of rows on the driver."""
+    return pc.add(pc.shift_left(rows["_commit_version"].cast(pa.int64()), SEQ_BITS), rows["seq"])

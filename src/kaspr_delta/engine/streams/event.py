@@ -16,6 +16,7 @@ import pyarrow as pa
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.serde.serializers import KEYS, VALUES, decode
+from kaspr_delta.storage.layout import RETRY_FOR
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 """The time from which times are counted."""
@@ -30,6 +31,17 @@ def microseconds(moment: datetime) -> int:
 def moment_of(microseconds: int) -> datetime:
     """Convert a record's time to a datetime, as Spark takes it."""
     return EPOCH + timedelta(microseconds=microseconds)
+
+
+def this_millisecond() -> int:
+    """The present time in microseconds, for a record without a time: Kafka has milliseconds."""
+    return microseconds(datetime.now(timezone.utc)) // 1_000 * 1_000
+
+
+def for_all_readers(rows: pa.Table) -> pa.Table:
+    """The rows of a topic that are records for all readers: those that a retry sent to one of them are left out."""
+    headers = rows["headers"].to_pylist()
+    return rows.filter(pa.array([not any(h["key"] == RETRY_FOR for h in one or ()) for one in headers], pa.bool_()))
 
 
 class InputRecord(NamedTuple):

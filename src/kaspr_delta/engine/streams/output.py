@@ -22,6 +22,11 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 MOST_PARTITIONS = 2**31
 
 
+def partition_in(partitions: int, key: bytes | None) -> int:
+    """The partition of a key. Equal keys have the same one; records without a key go to the first."""
+    return 0 if key is None else zlib.crc32(key) % partitions
+
+
 @dataclass(frozen=True, slots=True)
 class Topics:
     """The existing topics: the number of partitions by topic, names by Delta table, and changelogs."""
@@ -39,8 +44,8 @@ class Topics:
         return cls(partitions, plan.default_partitions, names, {table.changelog: table for table in plan.tables})
 
     def partition(self, topic: str, key: bytes | None) -> int:
-        """The partition of a key. Equal keys have the same partition; records without a key go to the first."""
-        return 0 if key is None else zlib.crc32(key) % self.partitions.get(topic, self.default_partitions)
+        """The partition of a key in a topic."""
+        return partition_in(self.partitions.get(topic, self.default_partitions), key)
 
     def checked(self, selected: Any) -> str:
         """Check that a nameSelector's result can be the name of a topic, and return it. Raises ValueError."""

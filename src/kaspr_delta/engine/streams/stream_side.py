@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -14,6 +13,7 @@ import pyarrow as pa
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import end_of
 from kaspr_delta.engine.streams.event import Decoder, InputRecord, JoinedValue, microseconds, records_of
+from kaspr_delta.engine.streams.output import partition_in
 from kaspr_delta.engine.streams.selector import Selector, problem
 from kaspr_delta.engine.streams.source import Source
 from kaspr_delta.errors import SerializationError
@@ -99,9 +99,9 @@ class ReadRecords:
         if self.partitions is None:
             return own
         if key is None:
-            return 0
+            return partition_in(self.partitions, None)
         data = base64.b64decode(key) if spelled.serializers.key == "raw" else key.encode()
-        return zlib.crc32(data) % self.partitions
+        return partition_in(self.partitions, data)
 
 
 @dataclass(frozen=True, slots=True)

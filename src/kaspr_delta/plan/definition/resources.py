@@ -184,6 +184,16 @@ class TablePlan(Referred):
         """The Delta table that functions read and write: a separate one if windows show only when they close."""
         return windows_table(self.name) if self.window and self.window.emit == "close" else self.delta_name
 
+    @property
+    def delta_tables(self) -> tuple[str, ...]:
+        """Its Delta tables, each once: that of its rows, and that of its open windows."""
+        return tuple(dict.fromkeys((self.delta_name, self.state)))
+
+    @property
+    def row_key_columns(self) -> tuple[str, ...]:
+        """The columns that identify a row as text."""
+        return ("key", "window_start") if self.window else ("key",)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicInput:

@@ -1,15 +1,20 @@
-"""The system's own tables, retries and the reads of pages by delta-rs, for tables in a folder."""
+"""The system's own tables, retries, the reads of pages, and records in their order, by delta-rs: tables in a folder."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kaspr_delta.serde.typed_values import from_columns
 from kaspr_delta.spec.ddl import Type, quoted
+from kaspr_delta.storage.arrow_types import without_views
 from kaspr_delta.storage.layout import CHANGE_FEED, SYSTEM
 from kaspr_delta.storage.namespace import lock_in_time
 from kaspr_delta.storage.native.delta_rs import DeltaRs, selected
@@ -22,6 +27,8 @@ from kaspr_delta.storage.tables import Value
 
 # Seconds to wait for another process: that long a lease lasts that a killed one left, and a bit.
 _PATIENCE = 60.0
+# The commits that are read together have about so many rows.
+_ROWS = 5_000
 
 
 @dataclass(frozen=True)
@@ -131,3 +138,44 @@ class NativeSystemTables(RetryTables):
 
     def delete(self, table: str, condition: str) -> None:
         self.delta.delete(table, condition)
+
+
+class OnlySparkReadsError(Exception):
+    """delta-rs does not read the change feed of these commits, see ``DeltaRs.followable``."""
+
+
+def records_appended(delta: DeltaRs, table: str, first: int = 0, *, newest_first: bool = False) -> Iterator[pa.Table]:
+    """The rows that were appended from a version on, some commits at a time, in order, or the newest commits first.
+
+    They have ``_commit_version``; the rows of each part are ordered by it and ``seq``. Commits whose feed is
+    gone are left out. Raises OnlySparkReadsError.
+    """
+    versions = delta.fed_versions(table)
+    versions = range(max(first, versions.start), versions.stop)
+    for part in _parts(delta, table, reversed(versions) if newest_first else iter(versions)):
+        if not delta.followable(table, part.start, part.stop - 1):
+            raise OnlySparkReadsError
+        found = [_plain(batch) for batch in delta.changes(table, part.start, part.stop - 1)]
+        if found:
+            rows = pa.concat_tables(found)
+            rows = rows.filter(pc.equal(rows["_change_type"], "insert"))
+            yield rows.sort_by([("_commit_version", "ascending"), ("seq", "ascending")])
+
+
+def _plain(batch: pa.RecordBatch) -> pa.Table:
+    """Rows without views: those of removed commits have none."""
+    rows = pa.Table.from_batches([batch])
+    return rows.cast(pa.schema(map(without_views, rows.schema)))
+
+
+def _parts(delta: DeltaRs, table: str, versions: Iterator[int]) -> Iterator[range]:
+    """Consecutive versions whose commits have about as many rows as are read together."""
+    folder = delta.folder(table)
+    for version in versions:
+        last, rows = version, 0
+        for one in chain([version], versions):
+            last, commit = one, commit_of(folder, one)
+            rows += 0 if commit is None else commit.rows
+            if rows >= _ROWS:
+                break
+        yield range(min(version, last), max(version, last) + 1)

@@ -18,11 +18,11 @@ import pytest
 from kaspr_delta.storage.folders import LocalFolder
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import LocalNamespace
-from kaspr_delta.storage.native.appended import appended
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.log_cleaning import clean_followed_log
 from kaspr_delta.storage.native.log_files import commit_file, newest_version, oldest_version
 from kaspr_delta.storage.native.old_commits import IrregularError, end_of_old, files_added, keep_commits
+from kaspr_delta.storage.native.reads import records_appended
 
 TOPIC = Layout("key STRING, seq BIGINT", change_feed=True, keeps_log=True)
 DAY = 24 * 3_600.0
@@ -75,7 +75,7 @@ def rows_in_order(delta: DeltaRs) -> list[Any]:
     """The rows with the types of their columns; the first part may have removed commits and others."""
     return [
         (column, rows.schema.field(column).type, rows[column].to_pylist())
-        for rows in appended(delta, "t")
+        for rows in records_appended(delta, "t")
         for column in ("key", "seq", "_commit_version", "_change_type")
     ]
 

@@ -20,7 +20,6 @@ from kaspr_delta.engine.joins.results import checked_rows, emitted_elsewhere, in
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, newest_by_key, stored_in_log
 from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.local_rows import LocalRows, table_within
-from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.engine.rows.rows import Rows, exists
 from kaspr_delta.engine.rows.rows_by_key import rows_with
 from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
@@ -30,6 +29,7 @@ from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 from kaspr_delta.plan.definition.typed_joins import foreign_key_types
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import SUBSCRIPTIONS
+from kaspr_delta.storage.side_by_side import side_by_side
 from kaspr_delta.storage.tables import Merged, Upsert
 
 COLUMNS: tuple[str, ...] = tuple(arrow_schema(SUBSCRIPTIONS.columns).names)

@@ -1,15 +1,12 @@
-"""Switches adaptive planning, and runs several statements at the same time. Only speed depends on it."""
+"""Switches adaptive planning of queries. Only speed depends on it."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.rows.local_rows import are_few
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.storage.lazy_session import runs_here
 from kaspr_delta.storage.limits import Limits
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
@@ -33,19 +30,3 @@ def plan_for(spark: SparkSession, limits: Limits, *rows: Rows) -> None:
     wanted = str(not are_few(limits, *rows)).lower()
     if spark.conf.get(_ADAPTIVE) != wanted:
         spark.conf.set(_ADAPTIVE, wanted)
-
-
-def runs_here(session: SparkSession) -> bool:
-    """Whether batches run in this process. Spark Connect, whose sessions have another class, runs them on a server."""
-    return ".connect." not in type(session).__module__
-
-
-Result = TypeVar("Result")
-# Statements are planned on the driver: more of them at once would only wait for each other.
-_MOST = 4
-
-
-def side_by_side(actions: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Run independent Spark actions at the same time. The first failure is raised after all have ended."""
-    with ThreadPoolExecutor(_MOST) as pool:
-        return [done.result() for done in [pool.submit(action) for action in actions]]
