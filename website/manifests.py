@@ -29,7 +29,7 @@ class _Page:
 
     def text(self) -> Iterator[str]:
         yield f"# {self.kind}\n"
-        yield "```yaml"
+        yield "```text"
         yield f"apiVersion: kaspr.io/v1alpha1\nkind: {self.kind}\nmetadata:\n  name: NAME"
         if self.kind != "KasprApp":
             yield "  labels:\n    kaspr.io/app: APPLICATION"
@@ -44,7 +44,7 @@ class _Page:
 
     def _section(self, name: str, path: tuple[str, ...]) -> Iterator[str]:
         schema = self.definitions[name]
-        yield f"## {_title(path)} {{ #{name.lower()} }}\n"
+        yield f"## {_title(path)}\n"
         yield _prose(schema.get("description", "")) + "\n"
         fields = schema.get("properties", {})
         required = schema.get("required", ())
@@ -70,8 +70,8 @@ class _Page:
 
     def _one_type(self, one: Schema) -> str:  # noqa: PLR0911  one line a kind of schema
         if "$ref" in one:
-            name = one["$ref"].rpartition("/")[2]
-            return f"[mapping](#{name.lower()})"
+            section = self.sections[one["$ref"].rpartition("/")[2]]
+            return f"[mapping](#{_anchor(_title(section))})"
         if "enum" in one:
             return ", ".join(f"`{value}`" for value in one["enum"])
         if "const" in one:
@@ -133,6 +133,11 @@ def _default(about: Schema) -> str:
 
 def _title(path: tuple[str, ...]) -> str:
     return ".".join(("spec", *path)).replace(".*", "[]")
+
+
+def _anchor(title: str) -> str:
+    """The anchor that GitHub and the builder of the site give to a heading."""
+    return re.sub(r"[^\w\s-]", "", title.lower())
 
 
 def _prose(text: str) -> str:

@@ -67,12 +67,17 @@ def _signature(name: str, member: Any) -> str:
     function = member.__func__ if isinstance(member, classmethod) else member
     signature = inspect.signature(function)
     parameters = [
-        one.replace(annotation=_Text(one.annotation))
+        one.replace(annotation=_Text(one.annotation), default=_default(one.default))
         for one in signature.parameters.values()
         if one.name not in {"self", "cls"}
     ]
     shown = signature.replace(parameters=parameters, return_annotation=_Text(signature.return_annotation))
-    return f"{name}{shown}"
+    return f"def {name}{shown}: ..."
+
+
+def _default(value: Any) -> Any:
+    """The default of a parameter; an object that only stands for none is shown as ``...``."""
+    return _Text("...") if type(value) is object else value
 
 
 def _prose(text: str) -> str:

@@ -9,7 +9,7 @@ import typer
 from typer.cli import get_docs_for_click
 
 from kaspr_delta.cli import application
-from website.manifests import KINDS, kind_page
+from website.manifests import KINDS
 from website.pages import (
     DOCS,
     ROOT,
@@ -20,7 +20,6 @@ from website.pages import (
     source_page,
     with_links_of_the_site,
 )
-from website.python_api import python_page
 from website.scripts import FRAME_WORKER, MERMAID
 
 SETTINGS = Path(__file__).parent / "mkdocs.yml"
@@ -113,9 +112,6 @@ def _pages() -> Iterator[tuple[str, bytes]]:
     for file in _notebooks():
         yield page_of(file), notebook_page(file).encode()
     yield "reference/commands.md", _commands_page().encode()
-    yield "reference/python.md", python_page().encode()
-    for kind in KINDS:
-        yield f"reference/{kind}.md", kind_page(kind).encode()
     for file in sorted({linked for one in markdown for linked in linked_files(one)}):
         if page_of(file).startswith("source/") and (ROOT / file).is_file():
             yield page_of(file), source_page(file).encode()

@@ -18,6 +18,7 @@ from kaspr_delta.spec.loader import load_text
 from kaspr_delta.spec.manifest import KINDS
 from tests.documented import MARKDOWN, ROOT, Block, blocks
 from website.pages import linked_files, page_of
+from website.references import references
 from website.site import files_of_the_site
 
 # The first lines of a manifest, for code blocks that show only its ``spec``.
@@ -120,6 +121,12 @@ def test_the_reference_has_a_section_for_every_command_and_every_kind() -> None:
         assert "## spec" in files[f"pages/reference/{kind}.md"].decode()
     assert page_of("databricks.yml") == "source/databricks.yml.md"
     assert "pages/source/databricks.yml.md" in files
+
+
+@pytest.mark.parametrize("file", references())
+def test_a_reference_is_that_of_the_code(file: str) -> None:
+    """If it fails, run ``python -m website.references``."""
+    assert (ROOT / file).read_text() == references()[file]
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
