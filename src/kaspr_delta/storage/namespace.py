@@ -23,7 +23,7 @@ from kaspr_delta.settings import APPLICATION_MARK
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.folders import BucketFolder, Folder, LocalFolder
 from kaspr_delta.storage.heartbeat import Lease
-from kaspr_delta.storage.layout import RESOURCES
+from kaspr_delta.storage.layout import RESOURCES, Layout
 from kaspr_delta.storage.stores import STORES, Store, store_of
 
 _STATE_FOLDER = "_kaspr"
@@ -70,7 +70,7 @@ class FolderNamespace:
     options: ClassVar[dict[str, str] | None] = None
     """The options with which delta-rs opens tables."""
 
-    properties: ClassVar[Mapping[str, str]] = {}
+    more_properties: ClassVar[Mapping[str, str]] = {}
     """Properties of each table beside those of its layout."""
 
     log_store: ClassVar[tuple[str, str] | None] = None
@@ -113,6 +113,10 @@ class FolderNamespace:
         if _elsewhere(table):
             return LocalFolder(Path(table)) if table.startswith("/") else None
         return self.home / table
+
+    def properties_of(self, layout: Layout) -> Mapping[str, str]:
+        """The properties with which a table is created."""
+        return {**layout.properties, **self.more_properties}
 
     def declared_location(self, table: str) -> str:
         """The ``LOCATION`` with which a table is created."""
@@ -190,7 +194,7 @@ class BucketNamespace(FolderNamespace):
 
     poll_seconds: ClassVar[float] = 5.0
     # Whoever opens a table reads each commit since its checkpoint: a request.
-    properties: ClassVar[Mapping[str, str]] = {"delta.checkpointInterval": "10"}
+    more_properties: ClassVar[Mapping[str, str]] = {"delta.checkpointInterval": "10"}
     locks_bind_other_processes: ClassVar[bool] = False
 
     @property
@@ -271,6 +275,9 @@ class UnityNamespace:
     def identifier(self, table: str) -> str:
         schema = self.internal if self.internal is not None and is_internal(table) else self.schema
         return _elsewhere(table) or f"{schema}.{quoted(table)}"
+
+    def properties_of(self, layout: Layout) -> Mapping[str, str]:
+        return layout.catalog_properties
 
     def declared_location(self, table: str) -> str | None:
         return None if self.root is None else f"{self.root.rstrip('/')}/{table}"
