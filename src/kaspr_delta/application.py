@@ -21,7 +21,7 @@ from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
 from kaspr_delta.control.dead_letters import letters_in
 from kaspr_delta.control.events import COMPARED, FAILED, REBUILD_REQUIRED, REBUILT
 from kaspr_delta.control.registry import Registry, documents_of, loaded, without
-from kaspr_delta.control.store import FolderStore, SessionStore, store_of
+from kaspr_delta.control.store import FolderStore, SessionStore, application_store
 from kaspr_delta.engine.rows.driver_table import DriverTable
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.plan.definition.application import Plan
@@ -472,7 +472,7 @@ class Application:
 
     @property
     def _store(self) -> FolderStore | SessionStore:
-        return store_of(self._system)
+        return application_store(self._system)
 
     @property
     def _registry(self) -> Registry:

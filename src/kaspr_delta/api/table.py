@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from kaspr_delta.api.export import write_columns, write_pairs
 from kaspr_delta.api.frames import Frames, table_of
-from kaspr_delta.api.given import keys_given, rows_given
 from kaspr_delta.api.load import Content, LoadOptions, kinds_listed, load_format, read_content, rows_in
+from kaspr_delta.api.records import keys_given, rows_given
 from kaspr_delta.engine.rows.driver_table import DriverTable, write_time
 from kaspr_delta.engine.rows.row_texts import Row, arrow_rows_of
 from kaspr_delta.errors import SerializationError, UsageError

@@ -227,8 +227,8 @@ class Tables:
     def ensure(self, spark: SparkSession, table: str, layout: Layout) -> None:
         """Create the table before a first row, where tables are not all created when an application is opened."""
 
-    def is_listed(self, table: str) -> bool:
-        """Whether the schema had the table when it was listed: takes no statement."""
+    def is_known(self, table: str) -> bool:
+        """Whether the table exists, as far as no statement tells: in a catalog, when its schema was listed."""
         return table in self._listed
 
     def was_created(self, table: str) -> bool:

@@ -14,9 +14,7 @@ from kaspr_delta.engine.streams.selector import DUPLICATE_KEY, DUPLICATES
 from kaspr_delta.plan.definition.joins import JoinType
 
 
-def side_rows(
-    table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None, *, unique_keys: bool = False
-) -> Rows:
+def side_rows(table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None, *, unique_keys: bool) -> Rows:
     """Live rows at a version: columns key, value, timestamp, duplicate_count, hash, text.
 
     ``keys`` restricts them to those in its column ``key``; the rows are on the driver if the keys are and they fit
@@ -132,7 +130,7 @@ def logged(results: Rows, state: Sequence[str] = (), state_changed: nw.Expr = FA
     )
 
 
-def in_order(effects: Rows) -> Rows:
+def numbered(effects: Rows) -> Rows:
     """Rows of the log with ``seq``, which orders them by key, as Kafka Streams answers the subscribers of a row.
 
     The rows of a large batch are in this order only inside each partition of Spark.

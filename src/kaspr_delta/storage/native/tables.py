@@ -90,10 +90,10 @@ class NativeTables(Tables):
             self._created.add(table)
 
     def ensure(self, spark: SparkSession, table: str, layout: Layout) -> None:
-        if not self.is_listed(table):
+        if not self.is_known(table):
             self.create(spark, table, layout)
 
-    def is_listed(self, table: str) -> bool:
+    def is_known(self, table: str) -> bool:
         return newest_version(self._delta.folder(table)) is not None
 
     def drop(self, spark: SparkSession, table: str) -> None:
