@@ -39,14 +39,14 @@ from kaspr_delta.spec.durations import interval
 from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.spec.values import Value, Values
-from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, TOPICS, Layout
+from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, Layout
 from kaspr_delta.storage.lazy_session import because, is_running, lazy_session, session_of
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse, lock_in_time
 from kaspr_delta.storage.opening import open_tables, opened_system, tables_of_system
 from kaspr_delta.storage.plan_tables import tables_of
 from kaspr_delta.storage.settled import Settled
-from kaspr_delta.storage.system_tables import RetryTables
+from kaspr_delta.storage.system_tables import RetryTables, named_topics
 from kaspr_delta.storage.tables import Tables
 from kaspr_delta.telemetry import observed
 
@@ -644,7 +644,7 @@ class Application:
 
     def _selected_topic(self, name: str) -> TopicPlan:
         """A topic that only a nameSelector named: it exists once a record was sent to it."""
-        made = {row["name"] for row in self._system.rows(TOPICS)}
+        made = named_topics(self._system)
         if name not in made:
             raise NotFoundError.among("topic", name, [*(topic.name for topic in self.plan.topics), *made])
         table = topic_table(name)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.arrow_types import arrow_schema, batch_of, collected
 from kaspr_delta.storage.dialect import SPARK, Dialect
-from kaspr_delta.storage.layout import SYSTEM
+from kaspr_delta.storage.layout import SYSTEM, TOPICS
 from kaspr_delta.storage.tables import Tables, Transaction, Value
 
 if TYPE_CHECKING:
@@ -85,6 +85,11 @@ class RetryTables(SystemTables, Protocol):
 
     def delete(self, table: str, condition: str) -> None:
         """Delete the rows for which a SQL condition holds, in one commit."""
+
+
+def named_topics(system: SystemTables) -> set[str]:
+    """The topics that were made because a function named them."""
+    return {row["name"] for row in system.rows(TOPICS)}
 
 
 def _limit(most: int | None) -> str:

@@ -13,6 +13,9 @@ from kaspr_delta.engine.rows.rows_by_key import collected_with
 from kaspr_delta.engine.streams.selector import DUPLICATE_KEY, DUPLICATES
 from kaspr_delta.plan.definition.joins import JoinType
 
+IS_VALUE, IS_VALUE_IN_SQL = nw.col("kind") == "value", "kind = 'value'"
+"""Whether an effect is a value of the result: as an expression on rows, and for a statement on the log."""
+
 
 def side_rows(table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None, *, unique_keys: bool) -> Rows:
     """Live rows at a version: columns key, value, timestamp, duplicate_count, hash, text.
@@ -112,15 +115,14 @@ def logged(results: Rows, state: Sequence[str] = (), state_changed: nw.Expr = FA
     kind = first_of(
         (same("result", "emitted"), text("state")), (exists("result"), text("value")), otherwise=text("tombstone")
     )
-    is_value = nw.col("kind") == "value"
     return (
         results.with_columns(kind=kind)
         .filter((nw.col("kind") != "state") | state_changed | exists("problem"))
         .select(
             "key",
             "kind",
-            nw.when(is_value).then(nw.col("left")).alias("left"),
-            nw.when(is_value).then(nw.col("right")).alias("right"),
+            nw.when(IS_VALUE).then(nw.col("left")).alias("left"),
+            nw.when(IS_VALUE).then(nw.col("right")).alias("right"),
             nw.col("result_timestamp").alias("timestamp"),
             nw.col("result").alias("emitted"),
             *state,
