@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
@@ -33,12 +33,16 @@ class Dialect:
         """A literal for a value."""
         match value:
             case tuple():
-                return f"({', '.join(map(self.text, value))})"
+                return self.texts(value)
             case datetime():
                 return self.moment(value)
             case str():
                 return self.text(value)
         return str(value)
+
+    def texts(self, texts: Iterable[str]) -> str:
+        """A list of texts, for IN."""
+        return f"({', '.join(map(self.text, texts))})"
 
     def filled(self, sql: str, values: Mapping[str, Value]) -> str:
         """SQL text with a literal for each ``{name}``; neither DELETE nor UPDATE of Delta takes parameters.

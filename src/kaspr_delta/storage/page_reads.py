@@ -201,7 +201,7 @@ class PageReads(Protocol):
             yield f"`timestamp` <= {self.dialect.moment(where.until)}"
 
     def _condition(self, texts: TextFilter) -> str:
-        tests = (f"{quoted(name)} IN ({', '.join(map(self.dialect.text, among))})" for name, among in texts.items())
+        tests = (f"{quoted(name)} IN {self.dialect.texts(among)}" for name, among in texts.items())
         return " AND ".join(tests) or "true"
 
     def _struct(self, columns: Iterable[str]) -> str:

@@ -196,7 +196,7 @@ class ResultRows:
         return f"SELECT * FROM t WHERE {condition}"  # noqa: S608
 
     def condition(self, keys: Collection[str], dialect: Dialect = DATAFUSION) -> str:
-        return f"`key` IN ({', '.join(map(dialect.text, keys))})"
+        return f"`key` IN {dialect.texts(keys)}"
 
     def texts(self, batch: pa.RecordBatch) -> pa.Table:
         nothing = pa.nulls(batch.num_rows)

@@ -43,7 +43,7 @@ def look_up(location: Folder, opened: DeltaTable, texts: Texts, limits: Limits) 
 def _is_one(column: str, some: Collection[str]) -> str:
     # DataFusion prunes pages by bounds, and by an IN list only up to 20 values.
     least, greatest = DATAFUSION.text(min(some)), DATAFUSION.text(max(some))
-    return f"({column} >= {least} AND {column} <= {greatest} AND {column} IN ({', '.join(map(DATAFUSION.text, some))}))"
+    return f"({column} >= {least} AND {column} <= {greatest} AND {column} IN {DATAFUSION.texts(some)})"
 
 
 def _scanned(location: Folder, opened: DeltaTable, texts: Texts) -> Iterable[pa.RecordBatch]:

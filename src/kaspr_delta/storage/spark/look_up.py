@@ -49,4 +49,4 @@ def _is_one_of(column: str, texts: Collection[str]) -> Column:
     from pyspark.sql import functions as F
 
     # SQL text: for a literal PySpark calls the JVM.
-    return F.expr(f"`{column}` IN ({', '.join(map(SPARK.text, texts))})") if texts else F.lit(False)
+    return F.expr(f"`{column}` IN {SPARK.texts(texts)}") if texts else F.lit(False)

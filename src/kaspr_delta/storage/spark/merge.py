@@ -47,7 +47,7 @@ def merge_statement(rows: DataFrame, identifier: str, how: Upsert, keys: Collect
     values = ", ".join(f"s.{quoted(name)}" for name in how.columns)
     same = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in how.on)
     if keys:
-        same += f" AND t.{quoted(how.on[0])} IN ({', '.join(map(SPARK.text, keys))})"
+        same += f" AND t.{quoted(how.on[0])} IN {SPARK.texts(keys)}"
     assignments = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in how.changed)
     keep = f"s.{quoted(how.keep)}"
     clauses = (
