@@ -21,7 +21,7 @@ from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
 from kaspr_delta.control.dead_letters import letters_in
 from kaspr_delta.control.events import COMPARED, FAILED, REBUILD_REQUIRED, REBUILT
 from kaspr_delta.control.registry import Registry, documents_of, loaded, without
-from kaspr_delta.control.store import FolderStore, SessionStore, store_of
+from kaspr_delta.control.store import FolderStore, SessionStore, application_store
 from kaspr_delta.engine.rows.driver_table import DriverTable
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.plan.definition.application import Plan
@@ -39,14 +39,14 @@ from kaspr_delta.spec.durations import interval
 from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.spec.values import Value, Values
-from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, TOPICS, Layout
+from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, Layout
 from kaspr_delta.storage.lazy_session import because, is_running, lazy_session, session_of
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse, lock_in_time
 from kaspr_delta.storage.opening import open_tables, opened_system, tables_of_system
 from kaspr_delta.storage.plan_tables import tables_of
 from kaspr_delta.storage.settled import Settled
-from kaspr_delta.storage.system_tables import RetryTables
+from kaspr_delta.storage.system_tables import RetryTables, named_topics
 from kaspr_delta.storage.tables import Tables
 from kaspr_delta.telemetry import observed
 
@@ -474,7 +474,7 @@ class Application:
 
     @property
     def _store(self) -> FolderStore | SessionStore:
-        return store_of(self._system)
+        return application_store(self._system)
 
     @property
     def _registry(self) -> Registry:
@@ -646,7 +646,7 @@ class Application:
 
     def _selected_topic(self, name: str) -> TopicPlan:
         """A topic that only a nameSelector named: it exists once a record was sent to it."""
-        made = {row["name"] for row in self._system.rows(TOPICS)}
+        made = named_topics(self._system)
         if name not in made:
             raise NotFoundError.among("topic", name, [*(topic.name for topic in self.plan.topics), *made])
         table = topic_table(name)

@@ -109,6 +109,11 @@ class ResourceFailedError(KasprError):
 _REFUSALS = ("INSUFFICIENT_PERMISSIONS", "PERMISSION_DENIED", "UNAUTHORIZED_ACCESS")
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, which may have none."""
+    return str(error).strip().partition("\n")[0].rstrip()
+
+
 def may_pass(error: Exception) -> bool:
     """Whether the same work may go well later, although nobody changes anything.
 

@@ -29,7 +29,7 @@ from kaspr_delta.engine.agent.stateless import for_workers
 from kaspr_delta.engine.joins.results import checked_rows
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import LocalRows
-from kaspr_delta.engine.rows.typed_columns import in_order, key_columns, key_text, row_of, row_text
+from kaspr_delta.engine.rows.typed_columns import comparable, key_columns, key_text, row_of, row_text
 from kaspr_delta.engine.rows.value_functions import IS_JSON
 from kaspr_delta.engine.streams.event import for_all_readers, records_of
 from kaspr_delta.engine.streams.source import partition_of, topic_records
@@ -269,7 +269,7 @@ def test_spark_and_python_order_values_alike(spark: SparkSession, most: int) -> 
 def assert_same_order(spark: SparkSession, drawn: list[list[Any]]) -> None:
     rows = rows_of(spark, drawn, SCHEMA)
     lists = [
-        F.array_sort(F.collect_list(F.struct(in_order(F.col("row")[one.name], one.type).alias("value"), "n")))["n"]
+        F.array_sort(F.collect_list(F.struct(comparable(F.col("row")[one.name], one.type).alias("value"), "n")))["n"]
         for one in SCHEMA
     ]
     (found,) = rows.select(*(order.alias(one.name) for order, one in zip(lists, SCHEMA, strict=True))).collect()

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta import Application
 from kaspr_delta.spec.ddl import quoted
-from kaspr_delta.storage.spark.sql_text import literal
+from kaspr_delta.storage.dialect import SPARK
 from tests.manifests import manifests
 from tests.serving import served_by_uvicorn
 from tests.unit.web.conftest import view, wait_for
@@ -66,7 +66,7 @@ def test_columns_of_any_name_pass_through_tables_joins_and_files(
         f"CREATE TABLE {products} ({columns}, `of it` STRUCT<`x y`: INT>) USING DELTA"
         " TBLPROPERTIES (delta.enableChangeDataFeed = true, delta.columnMapping.mode = 'name')"
     )
-    one = ", ".join(literal(text) for text in value("p").values())
+    one = ", ".join(SPARK.text(text) for text in value("p").values())
     spark.sql(f"INSERT INTO {products} SELECT {one}, named_struct('x y', 7)")
     file = tmp_path / "app.yaml"
     file.write_text(app_manifests(tmp_path / "products"))

@@ -65,7 +65,8 @@ def test_each_reader_of_a_channel_gets_only_its_own_retried_records(spark: Spark
 
     def seen(reader: str, *, tombstones: bool) -> list[bytes | None]:
         channel = ChannelInput("c", "j", tombstones, "earliest")
-        return [row["value"] for row in channel_records(feed, channel, reader, 1).orderBy("offset").collect()]
+        records = channel_records(feed, channel, reader, 1, (None, None))
+        return [row["value"] for row in records.orderBy("offset").collect()]
 
     value = b'{"left":"{}","right":null}'
     assert seen("agent/a", tombstones=True) == [value, None, value, None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from math import inf
 from typing import Any
 
 import pytest
@@ -157,7 +158,7 @@ def same_in_both(columns: DataFrame, key: Picked, extractor: Snippet, types: str
     ).where(
         "NOT (triggered_by_right AND old_hash <=> left_hash)"
     )  # without unchanged rows, which keep their stored foreign key
-    selector = Selector(extractor, right, "function", "foreign key")
+    selector = Selector(extractor, right, "function", "foreign key", inf)
     extraction = ExtractForeignKeys(selector, TEXT, PLAN.row)
     computed = ForeignKeyColumns(key, [one.type for one in kinds], KeyedTable(NO_TABLES, left), selector)
     shown = ("key", "fk", "stale", "problem.reason", "problem.detail", "left_hash")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from kaspr_delta.api.export import write_columns, write_pairs
 from kaspr_delta.api.frames import Frames, table_of
-from kaspr_delta.api.given import keys_given, rows_given
 from kaspr_delta.api.load import Content, LoadOptions, kinds_listed, load_format, read_content, rows_in
+from kaspr_delta.api.records import keys_given, rows_given
 from kaspr_delta.engine.rows.driver_table import DriverTable, write_time
 from kaspr_delta.engine.rows.row_texts import Row, arrow_rows_of
+from kaspr_delta.engine.streams.event import moment_of
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.files.arrow_rows import arrow_rows
 from kaspr_delta.serde.files.untyped import number_first, other_kind
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from kaspr_delta.engine.rows.keyed_table import KeyedTable
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 Pairs = list[tuple[Any, Any]]
 
@@ -222,7 +222,7 @@ class TableHandle(Frames):
         pair, window = _readable(self.table.text, row), self.table.plan.window
         if pair is None or window is None:
             return pair
-        start = _EPOCH + timedelta(milliseconds=row.start)
+        start = moment_of(row.start * 1_000)
         return Windowed(pair[0], start, start + timedelta(milliseconds=window.size)), pair[1]
 
     def _write(self, values: Mapping[str, str | None]) -> None:

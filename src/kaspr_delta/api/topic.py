@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kaspr_delta.api.given import records_given
-from kaspr_delta.api.records import milliseconds, to_effect, to_record
+from kaspr_delta.api.records import milliseconds, records_given, to_effect, to_record
 from kaspr_delta.api.table import refuse_made
 from kaspr_delta.api.wanted import Recorded, Wanted
 from kaspr_delta.engine.agent.step import table_write
@@ -92,7 +91,7 @@ class TopicHandle(Recorded):
         """The records as they are stored: key and value as bytes, with offset."""
         from kaspr_delta.engine.streams.source import topic_records
 
-        return topic_records(_appended(self.spark, self.delta, self.plan.delta_name), self.plan.name).drop("arrived")
+        return topic_records(_committed(self.spark, self.delta, self.plan.delta_name), self.plan.name).drop("arrived")
 
     def _is_fed_from_kafka(self) -> bool:
         """Whether records have to be written to Kafka to reach the topic. Raises UsageError if they come from files."""
@@ -217,7 +216,7 @@ class ChannelHandle(Recorded):
         from kaspr_delta.engine.rows.sequence import offset
         from kaspr_delta.engine.streams.source import emitted
 
-        records = emitted(_appended(self.spark, self.delta, self.join.log))
+        records = emitted(_committed(self.spark, self.delta, self.join.log))
         return records.select("key", "kind", "left", "right", "timestamp", offset())
 
     def _as_text(self, rows: pa.Table) -> pa.Table:
@@ -227,7 +226,7 @@ class ChannelHandle(Recorded):
         return sides_as_text(rows, self.join, self.application)
 
 
-def _appended(spark: SparkSession, delta: Tables, table: str) -> DataFrame:
+def _committed(spark: SparkSession, delta: Tables, table: str) -> DataFrame:
     """All rows of a topic or channel with their commits, from the table or else from its change feed."""
     rows = delta.appended_rows(spark, table)
     return delta.changes(spark, table) if rows is None else rows

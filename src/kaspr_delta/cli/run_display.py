@@ -14,6 +14,7 @@ from rich.text import Text
 
 from kaspr_delta.cli.progress import ProgressOutput, console, log, note, warn
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT
+from kaspr_delta.errors import first_line
 from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime import run_events as events
 from kaspr_delta.runtime.failures import short_text
@@ -154,7 +155,7 @@ class Lines(Tallies):
                 warn(f"  {event.resource} {in_words(reason)}")
             case events.Failed(error=error):
                 if self.as_json:
-                    log("failed", {"resource": str(event.resource), "message": str(error).split("\n", 1)[0]})
+                    log("failed", {"resource": str(event.resource), "message": first_line(error)})
                 else:
                     note(
                         f"  {event.resource}: failed, the others go on: {short_text(error).partition(chr(10))[0]}",

@@ -8,7 +8,7 @@ import typer
 
 from kaspr_delta.cli.progress import print_lines
 from kaspr_delta.cli.target import Target
-from kaspr_delta.errors import UsageError
+from kaspr_delta.errors import UsageError, first_line
 from kaspr_delta.serde.typed_values import plain_json
 
 
@@ -30,5 +30,5 @@ def sql(
     try:
         rows = application.sql(statement).collect()
     except PySparkException as error:
-        raise UsageError(str(error).strip().splitlines()[0]) from error
+        raise UsageError(first_line(error)) from error
     print_lines(plain_json(row.asDict(recursive=True)) for row in rows)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kaspr_delta.control.rebuilds import start_in
+from kaspr_delta.engine.batch.checkpoint import checkpoints_of
 from kaspr_delta.engine.rows.sequence import version_of
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.bindings import KafkaPlan
@@ -16,9 +17,8 @@ from kaspr_delta.plan.definition.joins import (
     TableTableJoinPlan,
 )
 from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TablePlan, TopicInput
-from kaspr_delta.storage.folders import Folder
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.stream_checkpoint import positions_in
+from kaspr_delta.storage.stream_checkpoint import newest_stream, positions_in
 
 
 class _Read(NamedTuple):
@@ -49,7 +49,7 @@ def lags_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> dict[str, int] | st
         return f"the records of {topic.bound.endpoint.text} are not counted"
     # A table of others that is not on this machine is left out: its log cannot be read here.
     sources = {label: source for label, source in _read_by(plan, ref) if delta.has_folder(source.table)}
-    newest = _newest_checkpoint(delta.namespace.checkpoints / f"{ref.kind}-{ref.name}")
+    newest = newest_stream(checkpoints_of(delta.namespace, ref), "commits")
     positions = () if newest is None else positions_in(newest)
     if positions:
         unread = {position.table_id: position.unread for position in positions if position is not None}
@@ -110,9 +110,3 @@ def _sides(plan: Plan, ref: ResourceRef) -> Mapping[str, str]:
         case AggregationPlan(origin=str(table)):
             return {table: "table"}
     return {}
-
-
-def _newest_checkpoint(folder: Folder) -> Folder | None:
-    """The checkpoint in use: checkpoint names sort by age. None if no batch was ever finished."""
-    checkpoints = (folder / name for name in sorted(folder.names(), reverse=True) if not name.startswith("."))
-    return next((one for one in checkpoints if any(name.isdigit() for name in one.names("commits"))), None)

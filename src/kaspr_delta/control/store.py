@@ -88,6 +88,6 @@ class SessionStore(ByStatements):
         return Figures.by_query(self.system, plan)
 
 
-def store_of(system: RetryTables) -> FolderStore | SessionStore:
+def application_store(system: RetryTables) -> FolderStore | SessionStore:
     """The store to which system tables belong."""
     return FolderStore(system.delta) if isinstance(system, NativeSystemTables) else SessionStore(system)

@@ -14,9 +14,9 @@ from typing import Any
 
 from kaspr_delta.control.rebuilds import Query
 from kaspr_delta.engine.streams.event import moment_of
+from kaspr_delta.storage.dialect import DATAFUSION
 from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.sql_text import with_values
 from kaspr_delta.storage.warehouse.reads import MOST_ROWS
 
 # The names of the sums, each with its column of the progress table.
@@ -81,7 +81,7 @@ class LocalTotals:
         columns = ", ".join(dict.fromkeys(("resource", "checkpoint", "batch", "at", *_SUMS.values(), *_OF_LAST_BATCH)))
         new, values = after(totals.last)
         found = f"SELECT {columns} FROM t WHERE {new} AND {OF_RESOURCES} ORDER BY checkpoint, batch"  # noqa: S608
-        for row in self.delta.rows(PROGRESS, with_values(found, values)):
+        for row in self.delta.rows(PROGRESS, DATAFUSION.filled(found, values)):
             totals.add(row)
         return totals
 

@@ -18,9 +18,54 @@ def delta_name(name: str) -> str:
 INTERNAL_SCHEMA_MARK = "_kaspr_internal_schema"
 """The view beside results that names the schema of the internal tables, where that is another one."""
 
-_INTERNAL = re.compile(
-    "_kaspr_|(aggregation|buffer|contributions|export|group_times|index|ingest|log|shown|subscriptions|task|waiting|windows)__"
-)
+_internal = ["_kaspr_"]
+
+
+def _beginning_with(prefix: str, *, internal: bool = False) -> Callable[[str], str]:
+    if internal:
+        _internal.append(prefix)
+    return lambda name: f"{prefix}{delta_name(name)}"
+
+
+topic_table = _beginning_with("topic__")
+"""The Delta table of a topic."""
+ingest_table = _beginning_with("ingest__", internal=True)
+"""The log of the reader of a topic that is bound as input."""
+export_table = _beginning_with("export__", internal=True)
+"""The log of the writer of a topic that is bound as output."""
+channel_table = _beginning_with("channel__")
+"""The Delta table of a channel, which is the log of its join."""
+log_table = _beginning_with("log__", internal=True)
+"""The log of an agent's effects."""
+task_table = _beginning_with("task__", internal=True)
+"""The log of a task's effects."""
+subscriptions_table = _beginning_with("subscriptions__", internal=True)
+"""The subscriptions of a join."""
+waiting_table = _beginning_with("waiting__", internal=True)
+"""The records of a stream that wait for their row in a table."""
+index_table = _beginning_with("index__", internal=True)
+"""The foreign keys of a right table's rows."""
+buffer_table = _beginning_with("buffer__", internal=True)
+"""The records of two streams that other records may still match."""
+aggregation_table = _beginning_with("aggregation__", internal=True)
+"""The log of a table with a ``from``."""
+contributions_table = _beginning_with("contributions__", internal=True)
+"""The contribution of each row of another table to a table that is made from it."""
+group_times_table = _beginning_with("group_times__", internal=True)
+"""The times of groups of a table that is made from another one: groups whose time moved and whose value did not."""
+differences_table = _beginning_with("differences__")
+"""The rows of a result that a rebuild would add, remove or change: beside the result, for people."""
+shown_table = _beginning_with("shown__", internal=True)
+"""The rows of a new result that the current view shows in place of those of the result; empty: it shows the result."""
+current_view = _beginning_with("current__")
+"""The view of a result whose changed definition is compared: it shows the result, or the new one."""
+windows_table = _beginning_with("windows__", internal=True)
+"""The windows of a table that shows a window only when it closes."""
+value_view = _beginning_with("v_")
+"""The view of a table or result with VARIANT columns."""
+
+
+_INTERNAL = tuple(_internal)
 
 
 def is_internal(table: str) -> bool:
@@ -29,49 +74,7 @@ def is_internal(table: str) -> bool:
     >>> is_internal("log__prices"), is_internal("channel__priced"), is_internal("orders")
     (True, False, False)
     """
-    return _INTERNAL.match(table) is not None and table != INTERNAL_SCHEMA_MARK
-
-
-def _beginning_with(prefix: str) -> Callable[[str], str]:
-    return lambda name: f"{prefix}{delta_name(name)}"
-
-
-topic_table = _beginning_with("topic__")
-"""The Delta table of a topic."""
-ingest_table = _beginning_with("ingest__")
-"""The log of the reader of a topic that is bound as input."""
-export_table = _beginning_with("export__")
-"""The log of the writer of a topic that is bound as output."""
-channel_table = _beginning_with("channel__")
-"""The Delta table of a channel, which is the log of its join."""
-log_table = _beginning_with("log__")
-"""The log of an agent's effects."""
-task_table = _beginning_with("task__")
-"""The log of a task's effects."""
-subscriptions_table = _beginning_with("subscriptions__")
-"""The subscriptions of a join."""
-waiting_table = _beginning_with("waiting__")
-"""The records of a stream that wait for their row in a table."""
-index_table = _beginning_with("index__")
-"""The foreign keys of a right table's rows."""
-buffer_table = _beginning_with("buffer__")
-"""The records of two streams that other records may still match."""
-aggregation_table = _beginning_with("aggregation__")
-"""The log of a table with a ``from``."""
-contributions_table = _beginning_with("contributions__")
-"""The contribution of each row of another table to a table that is made from it."""
-group_times_table = _beginning_with("group_times__")
-"""The times of groups of a table that is made from another one: groups whose time moved and whose value did not."""
-differences_table = _beginning_with("differences__")
-"""The rows of a result that a rebuild would add, remove or change: beside the result, for people."""
-shown_table = _beginning_with("shown__")
-"""The rows of a new result that the current view shows in place of those of the result; empty: it shows the result."""
-current_view = _beginning_with("current__")
-"""The view of a result whose changed definition is compared: it shows the result, or the new one."""
-windows_table = _beginning_with("windows__")
-"""The windows of a table that shows a window only when it closes."""
-value_view = _beginning_with("v_")
-"""The view of a table or result with VARIANT columns."""
+    return table.startswith(_INTERNAL) and table != INTERNAL_SCHEMA_MARK
 
 
 def application_id(application: str) -> str:

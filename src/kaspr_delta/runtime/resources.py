@@ -68,7 +68,7 @@ def remove_data(spark: SparkSession, delta: Tables, plan: Plan, ref: ResourceRef
             delta.drop(spark, table)
     for table, _ in tables_kept_by(plan, ref):
         delta.drop(spark, table)
-    discard(checkpoints_of(delta, ref))
+    discard(checkpoints_of(delta.namespace, ref))
 
 
 def create_tables(spark: SparkSession, delta: Tables, plan: Plan, has: Settles) -> dict[ResourceRef, str]:

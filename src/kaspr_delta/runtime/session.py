@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kaspr_delta.errors import SetupError
+from kaspr_delta.errors import SetupError, first_line
 from kaspr_delta.extras import required
 from kaspr_delta.runtime.java import check_java
 from kaspr_delta.runtime.versions import spark_is_elsewhere
@@ -86,7 +86,7 @@ def databricks_session(profile: str) -> SparkSession:
     try:
         session: SparkSession = DatabricksSession.builder.profile(profile).getOrCreate()
     except Exception as error:
-        raise SetupError(f"profile {profile!r} gives no Spark session: {str(error).splitlines()[0]}") from error
+        raise SetupError(f"profile {profile!r} gives no Spark session: {first_line(error)}") from error
     return session
 
 
@@ -113,7 +113,7 @@ def _embedded(log: Path | None, store: Store | None) -> SparkSession:
             session: SparkSession = configure_spark_with_delta_pip(builder, packages).getOrCreate()
         except Exception as error:
             where = f"; see {log}" if log is not None else ""
-            raise SetupError(f"Spark does not start ({str(error).splitlines()[0]}){where}") from error
+            raise SetupError(f"Spark does not start ({first_line(error)}){where}") from error
     return session
 
 

@@ -122,7 +122,7 @@ def ordered(of: Type, value: Any) -> Any:
     """A sort key that orders values of a type, as functions see them, in the order of Spark: null before everything.
 
     Spark does not compare maps: they are compared as lists of their entries, the least key first (see
-    ``typed_columns.in_order``).
+    ``typed_columns.comparable``).
 
     >>> ordered(Type("INT"), None) < ordered(Type("INT"), -1)
     True

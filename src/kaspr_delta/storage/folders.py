@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from kaspr_delta.errors import SetupError, StoreError
+from kaspr_delta.errors import SetupError, StoreError, first_line
 from kaspr_delta.storage.stores import store_of
 
 if TYPE_CHECKING:
@@ -323,5 +323,4 @@ def _library(uri: str) -> Iterator[Any]:
     try:
         yield obstore
     except BaseError as error:
-        first, *_ = str(error).splitlines()
-        raise StoreError(f"{uri} cannot be reached or refuses: {first[:300]}") from error
+        raise StoreError(f"{uri} cannot be reached or refuses: {first_line(error)[:300]}") from error

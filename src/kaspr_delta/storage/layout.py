@@ -206,7 +206,7 @@ _SEND = (
     f" seq BIGINT, problem {PROBLEM}"
 )
 EFFECT = f"{_SEND}, window_start TIMESTAMP, stream STRING"
-EFFECTS = Layout(f"{EFFECT}, {BATCH}", change_feed=True, keeps_log=True, found_by=_BATCH_COLUMNS)
+EFFECTS = Layout(f"{EFFECT}, {BATCH}", found_by=_BATCH_COLUMNS)
 
 # The log of an ingest: its effects are sends to the topic and dead letters, as an agent's, and `source` is the origin
 # of each: a topic on Kafka with `source_offset`, or a file.
@@ -222,7 +222,7 @@ AGGREGATED = (
     "kind STRING, key STRING, value STRING, timestamp TIMESTAMP, window_start TIMESTAMP, stream STRING, grp STRING,"
     f" live BOOLEAN, source STRING, problem {PROBLEM}"
 )
-AGGREGATION = Layout(f"{AGGREGATED}, {BATCH}", change_feed=True, keeps_log=True)
+AGGREGATION = Layout(f"{AGGREGATED}, {BATCH}")
 
 # The contributions of a table's rows to the groups of a table made from it.
 CONTRIBUTIONS = Layout("key STRING, grp STRING, value STRING")

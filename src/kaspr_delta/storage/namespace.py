@@ -23,7 +23,7 @@ from kaspr_delta.settings import APPLICATION_MARK
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.folders import BucketFolder, Folder, LocalFolder
 from kaspr_delta.storage.heartbeat import Lease
-from kaspr_delta.storage.layout import BUCKET_CHECKPOINT_INTERVAL, RESOURCES
+from kaspr_delta.storage.layout import BUCKET_CHECKPOINT_INTERVAL, RESOURCES, Layout
 from kaspr_delta.storage.stores import STORES, Store, store_of
 
 _STATE_FOLDER = "_kaspr"
@@ -74,7 +74,7 @@ class FolderNamespace:
     options: ClassVar[dict[str, str] | None] = None
     """The options with which delta-rs opens tables."""
 
-    properties: ClassVar[Mapping[str, str]] = {}
+    more_properties: ClassVar[Mapping[str, str]] = {}
     """Properties of each table beside those of its layout."""
 
     log_store: ClassVar[tuple[str, str] | None] = None
@@ -117,6 +117,10 @@ class FolderNamespace:
         if _elsewhere(table):
             return LocalFolder(Path(table)) if table.startswith("/") else None
         return self.home / table
+
+    def properties_of(self, layout: Layout) -> Mapping[str, str]:
+        """The properties with which a table is created."""
+        return {**layout.properties, **self.more_properties}
 
     def declared_location(self, table: str) -> str:
         """The ``LOCATION`` with which a table is created."""
@@ -193,7 +197,7 @@ class BucketNamespace(FolderNamespace):
     root: str
 
     poll_seconds: ClassVar[float] = 5.0
-    properties: ClassVar[Mapping[str, str]] = {"delta.checkpointInterval": str(BUCKET_CHECKPOINT_INTERVAL)}
+    more_properties: ClassVar[Mapping[str, str]] = {"delta.checkpointInterval": str(BUCKET_CHECKPOINT_INTERVAL)}
     locks_bind_other_processes: ClassVar[bool] = False
 
     @property
@@ -274,6 +278,9 @@ class UnityNamespace:
     def identifier(self, table: str) -> str:
         schema = self.internal if self.internal is not None and is_internal(table) else self.schema
         return _elsewhere(table) or f"{schema}.{quoted(table)}"
+
+    def properties_of(self, layout: Layout) -> Mapping[str, str]:
+        return layout.catalog_properties
 
     def declared_location(self, table: str) -> str | None:
         return None if self.root is None else f"{self.root.rstrip('/')}/{table}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
-from kaspr_delta.errors import SetupError
+from kaspr_delta.errors import SetupError, first_line
 from kaspr_delta.spec.ddl import Column, Type, quoted
 from kaspr_delta.storage.commit_info import CommitInfo
+from kaspr_delta.storage.dialect import SPARK, Dialect
 from kaspr_delta.storage.layout import PAIR, UNCOMPARED
 from kaspr_delta.storage.spark.sql_text import struct_of
 
@@ -94,19 +95,13 @@ class UnreadableError(SetupError):
     @property
     def reason(self) -> str:
         """The reason as one line."""
-        return str(self).strip().splitlines()[0][:300].rstrip(".")
+        return first_line(self)[:300].rstrip(".")
 
 
 class RowReads(Protocol):
     """Reads of the rows of Delta tables by key. A table that does not exist is empty."""
 
-    @staticmethod
-    def literal(text: str) -> str:
-        """A text in SQL."""
-
-    @staticmethod
-    def moment(moment: datetime) -> str:
-        """A time in SQL."""
+    dialect: ClassVar[Dialect] = SPARK
 
     def named(self, table: str, version: int | None = None) -> str:
         """The table at a version, the newest by default, in the SQL of ``selected``."""
@@ -147,23 +142,23 @@ class RowReads(Protocol):
         yield self._condition(where.texts)
         if where.find and where.is_found_by_sql(columns):
             searched = (quoted(name) for name, kind in columns.items() if not kind.name.startswith("TIMESTAMP"))
-            text = self.literal(where.find.lower())
+            text = self.dialect.text(where.find.lower())
             found = " OR ".join(f"instr(lower(CAST({name} AS STRING)), {text}) > 0" for name in searched)
             yield f"({found or 'false'})"
         if where.keys:
             keys = ", ".join(f"X'{key.hex()}'" for key in where.keys)
             yield f"`key` IN ({keys})"
         if where.since is not None:
-            yield f"`timestamp` >= {self.moment(where.since)}"
+            yield f"`timestamp` >= {self.dialect.moment(where.since)}"
         if where.until is not None:
-            yield f"`timestamp` <= {self.moment(where.until)}"
+            yield f"`timestamp` <= {self.dialect.moment(where.until)}"
 
     def _condition(self, texts: TextFilter) -> str:
-        tests = (f"{quoted(name)} IN ({', '.join(map(self.literal, among))})" for name, among in texts.items())
+        tests = (f"{quoted(name)} IN {self.dialect.texts(among)}" for name, among in texts.items())
         return " AND ".join(tests) or "true"
 
     def _struct(self, columns: Iterable[str]) -> str:
-        return struct_of(columns, self.literal)
+        return struct_of(columns, self.dialect)
 
 
 class PageReads(RowReads, Protocol):

@@ -9,7 +9,6 @@ from kaspr_delta.serde.typed_values import from_columns
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.page_reads import Columns, RowReads
-from kaspr_delta.storage.spark.sql_text import literal, moment_literal
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -22,9 +21,6 @@ class SessionRowReads(RowReads):
 
     spark: SparkSession
     tables: Tables
-
-    literal = staticmethod(literal)
-    moment = staticmethod(moment_literal)
 
     def named(self, table: str, version: int | None = None) -> str:
         at = "" if version is None else f" VERSION AS OF {version}"

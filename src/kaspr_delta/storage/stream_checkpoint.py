@@ -49,6 +49,12 @@ class Position(NamedTuple):
         return self.version == version and bool(self.files) and self.files == change_files
 
 
+def newest_stream(checkpoints: Folder, having: str) -> Folder | None:
+    """The newest stream of a resource, whose names sort by age, with a batch in ``offsets`` or ``commits``."""
+    streams = (checkpoints / name for name in sorted(checkpoints.names(), reverse=True) if not name.startswith("."))
+    return next((stream for stream in streams if _batches_in(stream, having)), None)
+
+
 def positions_in(checkpoint: Folder) -> tuple[Position | None, ...]:
     """The positions of the stream after the last batch that has ended, in the order of its sources.
 
@@ -77,13 +83,12 @@ def first_needed(checkpoints: Folder) -> dict[str, int]:
     """
     needed: dict[str, int] = {}
     for resource in (checkpoints / name for name in checkpoints.names() if checkpoints.has_folder(name)):
-        streams = (stream for stream in resource.names() if _batches_in(resource / stream, "offsets"))
-        newest = max(streams, default=None)  # names sort by age
+        newest = newest_stream(resource, "offsets")
         if newest is None:
             continue
-        last = max(_batches_in(resource / newest, "offsets"))
-        before = {one.table_id: one.version for one in _offsets(resource / newest, last - 1) if one is not None}
-        for position in _offsets(resource / newest, last):
+        last = max(_batches_in(newest, "offsets"))
+        before = {one.table_id: one.version for one in _offsets(newest, last - 1) if one is not None}
+        for position in _offsets(newest, last):
             if position is not None:
                 first = before.get(position.table_id, 0)
                 needed[position.table_id] = min(needed.get(position.table_id, first), first)

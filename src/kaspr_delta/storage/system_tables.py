@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.arrow_types import arrow_schema, batch_of, collected
-from kaspr_delta.storage.layout import SYSTEM
-from kaspr_delta.storage.spark.sql_text import value_literal
+from kaspr_delta.storage.dialect import SPARK, Dialect
+from kaspr_delta.storage.layout import SYSTEM, TOPICS
 from kaspr_delta.storage.tables import Tables, Transaction, Value
 
 if TYPE_CHECKING:
@@ -35,10 +35,11 @@ class SystemTables(Protocol):
     most_rows: ClassVar[int | None] = None
     """The limit of statements that have no other limit."""
 
-    @staticmethod
-    def value(value: Value) -> str:
-        """A value in SQL, by default in Spark's."""
-        return value_literal(value)
+    dialect: ClassVar[Dialect] = SPARK
+
+    def value(self, value: Value) -> str:
+        """A value in SQL."""
+        return self.dialect.value(value)
 
     def rows(self, table: str, clauses: str = "") -> list[dict[str, Any]]:
         """The rows of a table. ``clauses`` follow FROM."""
@@ -84,6 +85,11 @@ class RetryTables(SystemTables, Protocol):
 
     def delete(self, table: str, condition: str) -> None:
         """Delete the rows for which a SQL condition holds, in one commit."""
+
+
+def named_topics(system: SystemTables) -> set[str]:
+    """The topics that were made because a function named them."""
+    return {row["name"] for row in system.rows(TOPICS)}
 
 
 def _limit(most: int | None) -> str:

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.types as pt
 
-from kaspr_delta.errors import UsageError
+from kaspr_delta.errors import UsageError, first_line
 from kaspr_delta.functions.column_paths import Path
 from kaspr_delta.plan.names import INTERNAL_SCHEMA_MARK
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
 from kaspr_delta.storage.arrow_types import collected, frame_of
+from kaspr_delta.storage.dialect import SPARK
 from kaspr_delta.storage.layout import MAPPED, RESOURCES, TRACKED, Layout, needs_mapping
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Namespace
@@ -31,7 +32,7 @@ from kaspr_delta.storage.spark.description import Description
 from kaspr_delta.storage.spark.look_up import having
 from kaspr_delta.storage.spark.merge import as_stored, merge_statement
 from kaspr_delta.storage.spark.retries import asked_again, retried
-from kaspr_delta.storage.spark.sql_text import alterations, creation, listed, literal, with_values
+from kaspr_delta.storage.spark.sql_text import alterations, creation, listed
 from kaspr_delta.storage.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Scan:
         """The rows in Spark."""
         df = self.all_rows()
         for condition, values in self.conditions:
-            df = df.where(with_values(condition, values))
+            df = df.where(SPARK.filled(condition, values))
         return df
 
     def where(self, condition: str, **values: Value) -> Self:
@@ -140,7 +141,7 @@ class Scan:
 
     def aggregate(self, expressions: str, **values: Value) -> tuple[Any, ...]:
         """The values of SQL aggregates over the rows."""
-        (found,) = self.df.selectExpr(f"struct({with_values(expressions, values)}) AS found").collect()
+        (found,) = self.df.selectExpr(f"struct({SPARK.filled(expressions, values)}) AS found").collect()
         return tuple(found["found"])
 
 
@@ -200,7 +201,7 @@ class Tables:
             self._listed.update(self._existing_in(spark, internal))
             if INTERNAL_SCHEMA_MARK not in there:  # before any table: see above
                 mark = f"{schema}.{quoted(INTERNAL_SCHEMA_MARK)}"
-                spark.sql(f"CREATE VIEW IF NOT EXISTS {mark} AS SELECT {literal(internal)} AS schema")
+                spark.sql(f"CREATE VIEW IF NOT EXISTS {mark} AS SELECT {SPARK.text(internal)} AS schema")
 
     def _existing_in(self, spark: SparkSession, schema: str) -> set[str]:
         """The tables and views of a schema, which is created unless it exists."""
@@ -221,14 +222,15 @@ class Tables:
         """Create the table, or register one that exists in its folder already."""
         if table not in self._listed:
             # Tasks of a job that start side by side all create the tables that are missing.
-            self._retried(lambda: spark.sql(creation(self.namespace, table, layout, layout.catalog_properties)))
+            statement = creation(self.namespace, table, layout, self.namespace.properties_of(layout))
+            self._retried(lambda: spark.sql(statement))
             self._created.add(table)
 
     def ensure(self, spark: SparkSession, table: str, layout: Layout) -> None:
         """Create the table before a first row, where tables are not all created when an application is opened."""
 
-    def is_listed(self, table: str) -> bool:
-        """Whether the schema had the table when it was listed: takes no statement."""
+    def is_known(self, table: str) -> bool:
+        """Whether the table exists, as far as no statement tells: in a catalog, when its schema was listed."""
         return table in self._listed
 
     def was_created(self, table: str) -> bool:
@@ -249,8 +251,7 @@ class Tables:
                 for statement in statements:
                     self._commit(spark, table, statement)
             except PySparkException as error:
-                first_line, _, _ = str(error).strip().partition("\n")
-                refused.append(f"'{part}' of '{table}' was refused: {first_line}")
+                refused.append(f"'{part}' of '{table}' was refused: {first_line(error)}")
         self._created.discard(table)
         return refused
 
@@ -445,7 +446,7 @@ class Tables:
 
     def query(self, spark: SparkSession, table: str, sql: str, **values: Value) -> list[dict[str, Any]]:
         """The rows of a SELECT over a small table, which the SELECT calls ``t``; times are in UTC."""
-        rows = spark.sql(_from(with_values(sql, values), "t"), t=self.read(spark, table)).collect()
+        rows = spark.sql(_from(SPARK.filled(sql, values), "t"), t=self.read(spark, table)).collect()
         return [_in_utc(row) for row in rows]
 
     def query_each(self, spark: SparkSession, selects: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
@@ -466,7 +467,7 @@ class Tables:
             feeds = {
                 table: (
                     self.changes(spark, table, commit.version),
-                    with_values(other, {"version": commit.version, "at": commit.at.astimezone(timezone.utc)}),
+                    SPARK.filled(other, {"version": commit.version, "at": commit.at.astimezone(timezone.utc)}),
                 )
                 for table, commit in known.items()
             }
@@ -561,7 +562,7 @@ class Tables:
         """Replace all rows for which a condition holds by these, in one commit."""
         from pyspark.sql import functions as F
 
-        replaced = F.expr(with_values(condition, values))
+        replaced = F.expr(SPARK.filled(condition, values))
 
         def overwritten() -> None:
             writer = _in_spark(spark, rows).writeTo(self.namespace.identifier(table))
@@ -571,12 +572,12 @@ class Tables:
 
     def delete(self, spark: SparkSession, table: str, condition: str, **values: Value) -> None:
         """Delete the rows for which a condition holds."""
-        statement = f"DELETE FROM {self.namespace.identifier(table)} WHERE {with_values(condition, values)}"
+        statement = f"DELETE FROM {self.namespace.identifier(table)} WHERE {SPARK.filled(condition, values)}"
         self._commit(spark, table, statement)
 
     def update(self, spark: SparkSession, table: str, assignments: str, condition: str, **values: Value) -> None:
         """Change the rows for which a condition holds."""
-        change = with_values(f"SET {assignments} WHERE {condition}", values)
+        change = SPARK.filled(f"SET {assignments} WHERE {condition}", values)
         self._commit(spark, table, f"UPDATE {self.namespace.identifier(table)} {change}")
 
     def _commit(self, spark: SparkSession, table: str, statement: str) -> None:
@@ -665,7 +666,7 @@ def _together(spark: SparkSession, selects: Mapping[str, tuple[DataFrame, str]])
     """The rows of SELECTs, each over rows that it calls ``t``, by one statement. All have the same columns."""
     names = {label: f"t{number}" for number, label in enumerate(selects)}
     union = " UNION ALL ".join(
-        f"SELECT {literal(label)} AS of_table, * FROM ({_from(sql, names[label])})"
+        f"SELECT {SPARK.text(label)} AS of_table, * FROM ({_from(sql, names[label])})"
         for label, (_, sql) in selects.items()
     )
     given: dict[str, Any] = {names[label]: rows for label, (rows, _) in selects.items()}

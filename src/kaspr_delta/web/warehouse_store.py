@@ -15,8 +15,6 @@ from kaspr_delta.control.store import ByStatements
 from kaspr_delta.control.totals import Totals, sums_by_resource
 from kaspr_delta.engine.agent.table_state import Cell, RowKey
 from kaspr_delta.engine.rows.row_texts import (
-    FOUND_BY_TEXT,
-    Dialect,
     KeysAndValues,
     ResultRows,
     Row,
@@ -30,17 +28,15 @@ from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.serde.typed_values import to_columns
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
+from kaspr_delta.storage.dialect import SPARK
 from kaspr_delta.storage.layout import TOPIC, WRITTEN_AT, time_column
-from kaspr_delta.storage.spark.sql_text import literal, struct_of
+from kaspr_delta.storage.spark.sql_text import struct_of
 from kaspr_delta.storage.warehouse.reads import WarehousePageReads, WarehouseSystemTables, json_of, row_of
-from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, binary
+from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.access import Visitor
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
-
-# delta-rs does not find DECIMAL keys by text: it skips files by statistics in floating point.
-_SPARK = Dialect(literal, binary, FOUND_BY_TEXT | {"DECIMAL"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +51,7 @@ class WarehouseReader:
         keys = sorted({row_key.key if isinstance(row_key, Cell) else row_key for row_key in row_keys})
         if not keys:
             return {}
-        found = self._rows(row_texts(self.plan).condition(keys, _SPARK))
+        found = self._rows(row_texts(self.plan).condition(keys, SPARK))
         return {row_key: value for row_key, value in found.items() if row_key in row_keys}
 
     def scan(self, start: int | None) -> dict[RowKey, str]:

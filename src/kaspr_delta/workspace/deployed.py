@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from kaspr_delta.errors import NotFoundError, SetupError
+from kaspr_delta.errors import NotFoundError, SetupError, first_line
 from kaspr_delta.settings import JOB_FRAMEWORK
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ class Workspace:
         try:
             return cls(WorkspaceClient(profile=profile, product="kaspr-delta"))
         except ValueError as error:
-            reason = str(error).splitlines()[0]
-            msg = f"no Databricks workspace: {reason}. Log in with `databricks auth login`, or name a --profile"
+            remedy = "Log in with `databricks auth login`, or name a --profile"
+            msg = f"no Databricks workspace: {first_line(error)}. {remedy}"
             raise SetupError(msg) from error
 
     def jobs(self, target: str, application: str | None = None, *, runs: int = 1) -> tuple[DeployedJob, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.api.given import keys_given, records_given, rows_given
+from kaspr_delta.api.records import keys_given, records_given, rows_given
 from kaspr_delta.errors import UsageError
 
 

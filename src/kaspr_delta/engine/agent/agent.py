@@ -158,7 +158,7 @@ class Agent(Pipeline[AgentPlan]):
     def _run(self, spark: SparkSession, executor: Executor, pieces: Iterable[pa.Table]) -> tuple[Rows, Received]:
         received = Received()
         made = run_in_order(executor, received.counted(pieces), self.delta.limits)
-        beside_checkpoints = checkpoints_of(self.delta, self.ref) / "effects"
+        beside_checkpoints = checkpoints_of(self.delta.namespace, self.ref) / "effects"
         return rows_made(spark, made, SCHEMA, beside_checkpoints, self.delta.limits), received
 
     def _executor(self, spark: SparkSession, before: AgentState) -> Executor:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -48,9 +47,9 @@ class Executor:
     app: App
     decoder: Decoder
     topics: Topics
-    tables: Mapping[str, TableState] = field(default_factory=dict)
-    read_only: bool = False
-    timeout: float = inf
+    tables: Mapping[str, TableState]
+    read_only: bool
+    timeout: float
     _limit: at_most = field(init=False, repr=False)
     _step: Step = field(init=False, repr=False)
     _asks_for_context: bool = field(init=False, repr=False)

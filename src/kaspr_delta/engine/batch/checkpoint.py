@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, field, replace
 
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.folders import Folder
-from kaspr_delta.storage.tables import Tables, Transaction
+from kaspr_delta.storage.namespace import Namespace
+from kaspr_delta.storage.tables import Transaction
 
 # The number of the batch that makes a state. A checkpoint that goes on with the state of another one has none.
 FIRST = -1
@@ -92,6 +93,6 @@ class Start:
         return replace(self, positions=positions, times=times)
 
 
-def checkpoints_of(delta: Tables, ref: ResourceRef) -> Folder:
+def checkpoints_of(namespace: Namespace, ref: ResourceRef) -> Folder:
     """The folder of a resource's checkpoints, including those that a rebuild replaced."""
-    return delta.namespace.checkpoints / f"{ref.kind}-{ref.name}"
+    return namespace.checkpoints / f"{ref.kind}-{ref.name}"

@@ -97,11 +97,11 @@ def shows_new(delta: Tables, spark: SparkSession, ref: ResourceRef, reaction: On
 
 def end_comparison(delta: Tables, spark: SparkSession, ref: ResourceRef, reaction: OnChange) -> None:
     """Leave only the result of a resource that goes on, or that was made anew."""
-    if delta.is_listed(differences_table(ref.name)):
+    if delta.is_known(differences_table(ref.name)):
         delta.drop(spark, differences_table(ref.name))
     if shows_new(delta, spark, ref, reaction):
         hide(delta, spark, ref)
-    elif reaction != "side-by-side" and delta.is_listed(shown_table(ref.name)):
+    elif reaction != "side-by-side" and delta.is_known(shown_table(ref.name)):
         delta.drop_view(spark, current_view(ref.name))
         delta.drop(spark, shown_table(ref.name))
 

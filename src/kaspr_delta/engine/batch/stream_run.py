@@ -184,7 +184,7 @@ class ResourceRun:
         """The folder of Spark's checkpoint. A stream that is continued keeps it when a migration writes a new start."""
         start_batch = self.runner.log.end.start_batch
         name = start_batch.name if self._start.tables else start_batch.checkpoint
-        return checkpoints_of(self.runner.delta, self.resource.ref) / name
+        return checkpoints_of(self.runner.delta.namespace, self.resource.ref) / name
 
     def _has_read_all(self, spark: SparkSession) -> bool:
         """Whether all current versions of the tables were read, by a stream of this run or by an earlier one.

@@ -13,10 +13,11 @@ from kaspr_delta.engine.rows.rows_by_key import collected_with
 from kaspr_delta.engine.streams.selector import DUPLICATE_KEY, DUPLICATES
 from kaspr_delta.plan.definition.joins import JoinType
 
+IS_VALUE, IS_VALUE_IN_SQL = nw.col("kind") == "value", "kind = 'value'"
+"""Whether an effect is a value of the result: as an expression on rows, and for a statement on the log."""
 
-def side_rows(
-    table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None, *, unique_keys: bool = False
-) -> Rows:
+
+def side_rows(table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None, *, unique_keys: bool) -> Rows:
     """Live rows at a version: columns key, value, timestamp, duplicate_count, hash, text.
 
     ``keys`` restricts them to those in its column ``key``; the rows are on the driver if the keys are and they fit
@@ -114,15 +115,14 @@ def logged(results: Rows, state: Sequence[str] = (), state_changed: nw.Expr = FA
     kind = first_of(
         (same("result", "emitted"), text("state")), (exists("result"), text("value")), otherwise=text("tombstone")
     )
-    is_value = nw.col("kind") == "value"
     return (
         results.with_columns(kind=kind)
         .filter((nw.col("kind") != "state") | state_changed | exists("problem"))
         .select(
             "key",
             "kind",
-            nw.when(is_value).then(nw.col("left")).alias("left"),
-            nw.when(is_value).then(nw.col("right")).alias("right"),
+            nw.when(IS_VALUE).then(nw.col("left")).alias("left"),
+            nw.when(IS_VALUE).then(nw.col("right")).alias("right"),
             nw.col("result_timestamp").alias("timestamp"),
             nw.col("result").alias("emitted"),
             *state,
@@ -132,7 +132,7 @@ def logged(results: Rows, state: Sequence[str] = (), state_changed: nw.Expr = FA
     )
 
 
-def in_order(effects: Rows) -> Rows:
+def numbered(effects: Rows) -> Rows:
     """Rows of the log with ``seq``, which orders them by key, as Kafka Streams answers the subscribers of a row.
 
     The rows of a large batch are in this order only inside each partition of Spark.

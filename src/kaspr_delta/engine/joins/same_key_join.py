@@ -19,8 +19,8 @@ from kaspr_delta.engine.joins.results import (
     checked_rows,
     emitted_elsewhere,
     identity_of_result,
-    in_order,
     logged,
+    numbered,
     side_of_pairs,
     with_result,
 )
@@ -69,7 +69,7 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         # The time of a result is the later one of both rows; a tombstone has the time of the commit.
         of_rows = nw.when(exists("result")).then(later(nw.col("left_timestamp"), nw.col("right_timestamp")))
         results = results.with_columns(result_timestamp=nw.coalesce(of_rows, nw.col("changed_at")))
-        effects = in_order(logged(results).union(touched.refused))
+        effects = numbered(logged(results).union(touched.refused))
         return Decision(self.with_selected(effects), touched.number)
 
     def _emissions(self, keys: Rows) -> Rows:

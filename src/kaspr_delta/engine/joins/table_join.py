@@ -14,6 +14,7 @@ from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.decision import SourceTable
 from kaspr_delta.engine.batch.resource import Fold, Found, Resource, kinds_of
+from kaspr_delta.engine.joins.results import IS_VALUE, IS_VALUE_IN_SQL
 from kaspr_delta.engine.joins.select import SelectRow, selected_columns
 from kaspr_delta.engine.joins.touched import Touched, touched_keys
 from kaspr_delta.engine.rows.adaptive import plan_for
@@ -116,7 +117,7 @@ class TableJoin(Resource[TableJoinPlanT]):
         made = self.result_rows(rows, several=several)
         if self.plan.select is None:
             upsert = Upsert(compare=("left", "right"), also=("timestamp",), keep="keep", sole_writer=True)
-            values = stored_in_log(rows, "kind = 'value'", several=several)
+            values = stored_in_log(rows, IS_VALUE_IN_SQL, several=several)
             return self.delta.merge(rows.spark, made.frame, self.plan.result, upsert, values)
         shown = tuple(name for name in made.columns if name not in {"key", PAIR, "keep"})
         upsert = Upsert(compare=(PAIR,), also=shown, keep="keep", sole_writer=True)
@@ -129,7 +130,7 @@ class TableJoin(Resource[TableJoinPlanT]):
     def result_rows(self, effects: Rows, *, several: bool = False) -> Rows:
         records, select = effects.filter(nw.col("kind").is_in(RECORDS)), self.plan.select
         records = newest_by_key(records, several=several)
-        keep = nw.col("kind") == "value"
+        keep = IS_VALUE
         if select is None:
             return records.select("key", "left", "right", "timestamp", keep.alias("keep"))
         if select.function is not None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kaspr_delta.engine.rows.row_texts import Dialect, Row, Written, row_texts, rows_of, rows_that_count, upsert_of
+from kaspr_delta.engine.rows.row_texts import Row, Written, row_texts, rows_of, rows_that_count, upsert_of
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.spec.ddl import quoted
+from kaspr_delta.storage.dialect import DATAFUSION
 from kaspr_delta.storage.layout import WRITTEN_AT, Layout
 from kaspr_delta.storage.tables import Tables
 
@@ -93,7 +94,7 @@ class _Placeholders:
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
-        self.dialect = Dialect(self._named, lambda value: f"X'{value.hex()}'", named=_escaped)
+        self.dialect = replace(DATAFUSION, text=self._named, named=_escaped)
 
     def _named(self, text: str) -> str:
         name = f"v{len(self.values)}"

@@ -17,7 +17,7 @@ from kaspr_delta.engine.rows.rows_by_key import Keys, among, found_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.typed_columns import (
     by_name,
-    in_order,
+    comparable,
     key_columns,
     key_text,
     row_hash,
@@ -210,7 +210,7 @@ class KeyedTable:
         stored = self.delta.read(spark, table, version)
         rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
         if not self._is_ordered:
-            rows = rows.withColumn("rank", in_order(F.col("value"), self.plan.row_type))
+            rows = rows.withColumn("rank", comparable(F.col("value"), self.plan.row_type))
         return SparkRows(among(rows, keys, self.plan.row_key_columns, self.delta))
 
     def greatest(self, condition: Column) -> Column:
@@ -221,7 +221,7 @@ class KeyedTable:
         row = F.when(condition, F.struct("timestamp", "value"))
         if self._is_ordered:
             return F.max(row)
-        return F.max_by(row, F.when(condition, F.struct("timestamp", in_order(F.col("value"), self.plan.row_type))))
+        return F.max_by(row, F.when(condition, F.struct("timestamp", comparable(F.col("value"), self.plan.row_type))))
 
     def write(self, given: Rows, *, timely: bool = False) -> None:
         """Bring keys to given values: columns key, value (text; NULL deletes), timestamp, one row per key.

@@ -18,15 +18,11 @@ from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.typed_text import TypedText, ordered
 from kaspr_delta.serde.typed_values import column_text, from_columns, to_columns
 from kaspr_delta.spec.column_types import key_kind
-from kaspr_delta.spec.ddl import Column, Type, quoted
+from kaspr_delta.spec.ddl import Column, Type
 from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.dialect import DATAFUSION, Dialect
 from kaspr_delta.storage.layout import WRITTEN_AT, time_column
-from kaspr_delta.storage.native.sql_text import literal
 from kaspr_delta.storage.tables import Upsert
-
-# Key columns of these types are found by their text. If a key has no such column, all rows are read.
-FOUND_BY_TEXT = frozenset({"STRING", "CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE"})
-
 
 _TIME = pa.timestamp("us", "UTC")
 
@@ -41,19 +37,6 @@ class Row(NamedTuple):
     start: int
     at: int | None
     value: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """How an SQL engine writes texts and bytes. It finds key columns of the types ``found`` by their text."""
-
-    literal: Callable[[str], str]
-    binary: Callable[[bytes], str]
-    found: Collection[str] = FOUND_BY_TEXT
-    named: Callable[[str], str] = quoted
-
-
-DATAFUSION = Dialect(literal, lambda value: f"X'{value.hex()}'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +58,7 @@ class KeysAndValues:
     def condition(self, keys: Collection[str], dialect: Dialect = DATAFUSION) -> str:
         """A condition that holds at least for the rows of some keys."""
         is_raw = self.plan.serializers.key == "raw"
-        texts = (dialect.binary(base64.b64decode(key)) if is_raw else dialect.literal(key) for key in keys)
+        texts = (dialect.binary(base64.b64decode(key)) if is_raw else dialect.text(key) for key in keys)
         return f"`key` IN ({', '.join(texts)})"
 
     def texts(self, batch: pa.RecordBatch) -> pa.Table:
@@ -145,7 +128,7 @@ class TypedRows:
         conditions = [
             _one_of(dialect, name, of, [key[index] for key in parsed])
             for index, (name, of) in enumerate(zip(self.plan.key, self.plan.key_types, strict=True))
-            if of.name in dialect.found
+            if of.name in dialect.found_by_text
         ]
         return " AND ".join(conditions) or "true"
 
@@ -213,7 +196,7 @@ class ResultRows:
         return f"SELECT * FROM t WHERE {condition}"  # noqa: S608
 
     def condition(self, keys: Collection[str], dialect: Dialect = DATAFUSION) -> str:
-        return f"`key` IN ({', '.join(map(dialect.literal, keys))})"
+        return f"`key` IN {dialect.texts(keys)}"
 
     def texts(self, batch: pa.RecordBatch) -> pa.Table:
         nothing = pa.nulls(batch.num_rows)
@@ -304,4 +287,4 @@ def _one_of(dialect: Dialect, name: str, of: Type, values: Sequence[Any]) -> str
     texts = sorted({value if isinstance(value, str) else json.dumps(value) for value in values})
     # A text that is no value of the type becomes NULL, which no row equals.
     form = "{}" if key_kind(of) == "text" else f"TRY_CAST({{}} AS {of})"
-    return f"{dialect.named(name)} IN ({', '.join(form.format(dialect.literal(text)) for text in texts)})"
+    return f"{dialect.named(name)} IN ({', '.join(form.format(dialect.text(text)) for text in texts)})"

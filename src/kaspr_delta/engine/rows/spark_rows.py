@@ -116,9 +116,7 @@ class SparkRows:
         return self.df.count()
 
     def count_by(self, *columns: str) -> dict[tuple[Any, ...], int]:
-        if self.scan is not None:
-            return self.scan.count_by(columns)
-        return {tuple(values): number for *values, number in self.df.groupBy(*columns).count().collect()}
+        return (self.scan or Scan(lambda: self.df)).count_by(columns)
 
     def _with(self, df: DataFrame) -> SparkRows:
         return replace(self, df=df, scan=None)

@@ -59,17 +59,18 @@ def row_of(text: Column, of: Type) -> Column:
     return F.from_json(text, ", ".join(map(str, of.fields)), SPARK_FORMATS)
 
 
-def in_order(value: Column, of: Type | None) -> Column:
+def comparable(value: Column, of: Type | None) -> Column:
     """A comparable form of a value. Spark compares no maps, so they become lists of entries, the least key first."""
     if of is None or not any(part.name == "MAP" for part in of.parts()):
         return value
     if of.name == "STRUCT":
-        fields = (in_order(value[column.name], column.type).alias(column.name) for column in of.fields)
+        fields = (comparable(value[column.name], column.type).alias(column.name) for column in of.fields)
         return F.when(value.isNotNull(), F.struct(*fields))
     if of.name == "ARRAY":
-        return F.transform(value, lambda item: in_order(item, of.inner[0]))
+        return F.transform(value, lambda item: comparable(item, of.inner[0]))
     entries = F.transform(
-        F.map_entries(value), lambda entry: F.struct(entry["key"], in_order(entry["value"], of.inner[1]).alias("value"))
+        F.map_entries(value),
+        lambda entry: F.struct(entry["key"], comparable(entry["value"], of.inner[1]).alias("value")),
     )
     return F.array_sort(entries)
 

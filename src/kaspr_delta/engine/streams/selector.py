@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from math import inf
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -51,7 +50,7 @@ class Selector:
     table: TableText
     name: str
     what: str
-    timeout: float = inf
+    timeout: float
     looks_up: bool = True
 
     def __call__(self, value: Any, key: Any, stored: str | None) -> Selected:

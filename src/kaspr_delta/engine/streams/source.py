@@ -184,7 +184,7 @@ def channel_records(
     channel: ChannelInput,
     reader: str,
     partitions: int,
-    types: tuple[Type | None, Type | None] = (None, None),
+    types: tuple[Type | None, Type | None],
 ) -> DataFrame:
     """Return a channel's change feed as rows of InputRecord: the value is JSON ``{"left": text, "right": text}``.
 

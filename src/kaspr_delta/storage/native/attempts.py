@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kaspr_delta.errors import first_line
 from kaspr_delta.spec.ddl import quoted
+from kaspr_delta.storage.dialect import DATAFUSION
 from kaspr_delta.storage.native.delta_rs import DeltaRs, copy_to, in_spite_of_others, is_refused, selected
 from kaspr_delta.storage.native.kept import OpenTable
-from kaspr_delta.storage.native.sql_text import with_values
 from kaspr_delta.storage.native.supports import Operation, supports
 from kaspr_delta.storage.statistics import NativeFailure, Statistics
 from kaspr_delta.storage.tables import Scan, Transaction, Value
@@ -78,8 +79,7 @@ class Attempts:
 
     def _note(self, operation: Operation, table: str, error: Exception, consequence: str) -> None:
         _log.warning("delta-rs failed at %s of table %s, %s", operation, table, consequence, exc_info=error)
-        first_line = next(iter(str(error).splitlines()), "")
-        cause = f"{type(error).__name__}: {first_line}"[:_CAUSE_CHARACTERS]
+        cause = f"{type(error).__name__}: {first_line(error)}"[:_CAUSE_CHARACTERS]
         self.statistics.native_failures[NativeFailure(operation, table, cause)] += 1
 
 
@@ -108,7 +108,7 @@ class NativeScan(Scan):
         return dict(zip(values, counted["counted"].to_pylist(), strict=True))
 
     def aggregate(self, expressions: str, **values: Value) -> tuple[Any, ...]:
-        found = self._selected(with_values(expressions, values))
+        found = self._selected(DATAFUSION.filled(expressions, values))
         if found is None:
             return super().aggregate(expressions, **values)
         return tuple(column[0].as_py() for column in found.columns)
@@ -121,7 +121,7 @@ class NativeScan(Scan):
         )
 
     def _sql(self, select: str, then: str = "") -> str:
-        wanted = " AND ".join(f"({with_values(*condition)})" for condition in self.conditions) or "true"
+        wanted = " AND ".join(f"({DATAFUSION.filled(*condition)})" for condition in self.conditions) or "true"
         return f"SELECT {select} FROM t WHERE {wanted} {then}"
 
     def _selected(self, select: str, then: str = "") -> pa.Table | None:

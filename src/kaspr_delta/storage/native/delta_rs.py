@@ -111,7 +111,11 @@ class DeltaRs:
             tells_all = all(_tells_all(folder, version) for version in range(max(first, end_of_old(folder)), last + 1))
         except FileNotFoundError:
             return False
-        return tells_all and self.property(table, "delta.columnMapping.mode") in {None, "none"}
+        return tells_all and not self.has_column_mapping(table)
+
+    def has_column_mapping(self, table: str) -> bool:
+        """Whether the columns of a table have other names in its files."""
+        return self.property(table, "delta.columnMapping.mode") not in {None, "none"}
 
     def rows_changed(self, table: str, first: int) -> int:
         """The rows that the commits from a version on wrote, changed and deleted, by the metrics of the commits."""
@@ -190,7 +194,7 @@ class DeltaRs:
             schema=arrow_schema(layout.columns),
             mode="ignore",
             description=layout.storage.comment or None,
-            configuration={**layout.properties, **self.namespace.properties},
+            configuration=dict(self.namespace.properties_of(layout)),
             # Else delta-rs commits a second metadata, of another table id, as the version after the other process's.
             commit_properties=deltalake.CommitProperties(max_commit_retries=0),
         )

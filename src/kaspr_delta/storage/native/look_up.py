@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kaspr_delta.spec.ddl import quoted
+from kaspr_delta.storage.dialect import DATAFUSION
 from kaspr_delta.storage.limits import Limits, Size
 from kaspr_delta.storage.native.delta_rs import rows_in, selected
-from kaspr_delta.storage.native.sql_text import literal
 from kaspr_delta.storage.native.supports import has_plain_files
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def look_up(location: Folder, opened: DeltaTable, texts: Texts, limits: Limits) 
 
 def _is_one(column: str, some: Collection[str]) -> str:
     # DataFusion prunes pages by bounds, and by an IN list only up to 20 values.
-    least, greatest = literal(min(some)), literal(max(some))
-    return f"({column} >= {least} AND {column} <= {greatest} AND {column} IN ({', '.join(map(literal, some))}))"
+    least, greatest = DATAFUSION.text(min(some)), DATAFUSION.text(max(some))
+    return f"({column} >= {least} AND {column} <= {greatest} AND {column} IN {DATAFUSION.texts(some)})"
 
 
 def _scanned(location: Folder, opened: DeltaTable, texts: Texts) -> Iterable[pa.RecordBatch]:

@@ -15,15 +15,14 @@ import pyarrow.compute as pc
 from kaspr_delta.serde.typed_values import from_columns
 from kaspr_delta.spec.ddl import Type, quoted
 from kaspr_delta.storage.arrow_types import without_views
+from kaspr_delta.storage.dialect import DATAFUSION
 from kaspr_delta.storage.layout import CHANGE_FEED, SYSTEM
 from kaspr_delta.storage.namespace import lock_in_time
 from kaspr_delta.storage.native.delta_rs import DeltaRs, selected
 from kaspr_delta.storage.native.log_files import LOG, commit_of
 from kaspr_delta.storage.native.readable import readable
-from kaspr_delta.storage.native.sql_text import literal, moment_literal, value_literal
 from kaspr_delta.storage.page_reads import Columns, History, PageReads, TextFilter, UnreadableError
 from kaspr_delta.storage.system_tables import RetryTables, RowsByName, arrow_rows
-from kaspr_delta.storage.tables import Value
 
 # Seconds to wait for another process: that long a lease lasts that a killed one left, and a bit.
 _PATIENCE = 60.0
@@ -37,8 +36,7 @@ class NativePageReads(PageReads):
 
     delta: DeltaRs
 
-    literal = staticmethod(literal)
-    moment = staticmethod(moment_literal)
+    dialect = DATAFUSION
 
     def counts(self, tables: Collection[str]) -> dict[str, int | str]:
         here = (table for table in tables if self.delta.has_folder(table))
@@ -98,11 +96,8 @@ class NativeSystemTables(RetryTables):
 
     delta: DeltaRs
 
+    dialect = DATAFUSION
     many_transactions: ClassVar[bool] = True
-
-    @staticmethod
-    def value(value: Value) -> str:
-        return value_literal(value)
 
     def rows(self, table: str, clauses: str = "") -> list[dict[str, Any]]:
         return self.delta.rows(table, f"SELECT * FROM t {clauses}")

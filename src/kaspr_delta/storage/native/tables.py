@@ -11,6 +11,7 @@ import pyarrow as pa
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, quoted
 from kaspr_delta.storage.arrow_types import frame_of
+from kaspr_delta.storage.dialect import DATAFUSION, SPARK
 from kaspr_delta.storage.folders import Folder, LocalFolder
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.lazy_session import because, is_running, session_of
@@ -23,8 +24,7 @@ from kaspr_delta.storage.native.log_files import commit_of, newest_in, newest_ve
 from kaspr_delta.storage.native.look_up import look_up
 from kaspr_delta.storage.native.merge import merge
 from kaspr_delta.storage.native.old_commits import IrregularError, end_of_old, files_added
-from kaspr_delta.storage.native.sql_text import with_values
-from kaspr_delta.storage.spark.sql_text import creation, literal
+from kaspr_delta.storage.spark.sql_text import creation
 from kaspr_delta.storage.tables import (
     FIRST_ROWS,
     Commit,
@@ -83,18 +83,18 @@ class NativeTables(Tables):
             spark.sql(f"DROP TABLE IF EXISTS {identifier}")
         if is_new and not self._delta.created(table, layout):
             session = _needed(spark, "create", table)
-            statement = creation(self.namespace, table, layout, {**layout.properties, **self.namespace.properties})
+            statement = creation(self.namespace, table, layout, self.namespace.properties_of(layout))
             self._retried(lambda: session.sql(statement))
         elif is_running(spark) and (is_new or table not in self._listed):
-            spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {literal(folder.for_spark)}")
+            spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {SPARK.text(folder.for_spark)}")
         if is_new:
             self._created.add(table)
 
     def ensure(self, spark: SparkSession, table: str, layout: Layout) -> None:
-        if not self.is_listed(table):
+        if not self.is_known(table):
             self.create(spark, table, layout)
 
-    def is_listed(self, table: str) -> bool:
+    def is_known(self, table: str) -> bool:
         return newest_version(self._delta.folder(table)) is not None
 
     def drop(self, spark: SparkSession, table: str) -> None:
@@ -167,8 +167,7 @@ class NativeTables(Tables):
         folder = self._delta.folder(table)
         if not isinstance(folder, LocalFolder) or not has_long_log(folder):
             return
-        # Files of a table with column mapping have other names of columns than the table.
-        if self._delta.property(table, "delta.columnMapping.mode") not in {None, "none"}:
+        if self._delta.has_column_mapping(table):
             return
         first = needed().get(self._delta.table_id(table) or "")
         far = newest_in(folder).version - self.limits.followed_commits
@@ -190,7 +189,7 @@ class NativeTables(Tables):
     # -- read ----------------------------------------------------------------------------------------------------------
 
     def query(self, spark: SparkSession, table: str, sql: str, **values: Value) -> list[dict[str, Any]]:  # noqa: ARG002
-        return self._delta.rows(table, with_values(sql, values))
+        return self._delta.rows(table, DATAFUSION.filled(sql, values))
 
     def query_each(self, spark: SparkSession, selects: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
         return {table: self.query(spark, table, sql) for table, sql in selects.items()}

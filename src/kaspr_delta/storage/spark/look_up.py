@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kaspr_delta.storage.arrow_types import frame_of
+from kaspr_delta.storage.dialect import SPARK
 from kaspr_delta.storage.limits import Limits
-from kaspr_delta.storage.spark.sql_text import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -49,4 +49,4 @@ def _is_one_of(column: str, texts: Collection[str]) -> Column:
     from pyspark.sql import functions as F
 
     # SQL text: for a literal PySpark calls the JVM.
-    return F.expr(f"`{column}` IN ({', '.join(map(literal, texts))})") if texts else F.lit(False)
+    return F.expr(f"`{column}` IN {SPARK.texts(texts)}") if texts else F.lit(False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.plan.definition.typed_tables import arranged
 from kaspr_delta.spec.ddl import columns_of_json, quoted
-from kaspr_delta.storage.spark.sql_text import literal
+from kaspr_delta.storage.dialect import SPARK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,7 +47,7 @@ def merge_statement(rows: DataFrame, identifier: str, how: Upsert, keys: Collect
     values = ", ".join(f"s.{quoted(name)}" for name in how.columns)
     same = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in how.on)
     if keys:
-        same += f" AND t.{quoted(how.on[0])} IN ({', '.join(map(literal, keys))})"
+        same += f" AND t.{quoted(how.on[0])} IN {SPARK.texts(keys)}"
     assignments = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in how.changed)
     keep = f"s.{quoted(how.keep)}"
     clauses = (

@@ -1,61 +1,26 @@
-"""Values, and CREATE and ALTER TABLE, in the text of Spark's SQL."""
+"""Structs, and CREATE and ALTER TABLE, in the text of SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime, timedelta, timezone
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kaspr_delta.spec.ddl import quoted
+from kaspr_delta.storage.dialect import SPARK, Dialect
 
 if TYPE_CHECKING:
     from kaspr_delta.storage.layout import Layout
     from kaspr_delta.storage.namespace import Namespace
     from kaspr_delta.storage.spark.description import Description
-    from kaspr_delta.storage.tables import Value
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def literal(text: str) -> str:
-    """A text literal. Spark replaces ``${name}`` by a setting, also inside literals, so that is escaped too."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{") + "'"
-
-
-def struct_of(columns: Iterable[str], literal_of: Callable[[str], str] = literal) -> str:
+def struct_of(columns: Iterable[str], dialect: Dialect = SPARK) -> str:
     """The SQL for columns as one struct.
 
     >>> struct_of(["key", "unit price"])
     "named_struct('key', `key`, 'unit price', `unit price`)"
     """
-    return f"named_struct({', '.join(f'{literal_of(name)}, {quoted(name)}' for name in columns)})"
-
-
-def moment_literal(moment: datetime) -> str:
-    """A literal for a time."""
-    return f"TIMESTAMP_MICROS({(moment.astimezone(timezone.utc) - _EPOCH) // timedelta(microseconds=1)})"
-
-
-def value_literal(
-    value: Value, text: Callable[[str], str] = literal, moment: Callable[[datetime], str] = moment_literal
-) -> str:
-    """A literal for a value, in Spark's dialect unless functions for texts and times of another one are given."""
-    match value:
-        case tuple():
-            return f"({', '.join(map(text, value))})"
-        case datetime():
-            return moment(value)
-        case str():
-            return text(value)
-    return str(value)
-
-
-def with_values(text: str, values: Mapping[str, Value], literal_of: Callable[[Value], str] = value_literal) -> str:
-    """SQL text with a literal for each ``{name}``; neither DELETE nor UPDATE of Delta takes parameters.
-
-    Text without values is left as it is, braces included.
-    """
-    return text.format(**{name: literal_of(value) for name, value in values.items()}) if values else text
+    return f"named_struct({', '.join(f'{dialect.text(name)}, {quoted(name)}' for name in columns)})"
 
 
 def creation(namespace: Namespace, table: str, layout: Layout, properties: Mapping[str, str]) -> str:
@@ -63,8 +28,8 @@ def creation(namespace: Namespace, table: str, layout: Layout, properties: Mappi
     location, storage = namespace.declared_location(table), layout.storage
     clauses = (
         f" {_clustered(storage.cluster_by)}" if storage.cluster_by else "",
-        f" LOCATION {literal(location)}" if location is not None else "",
-        f" COMMENT {literal(storage.comment)}" if storage.comment else "",
+        f" LOCATION {SPARK.text(location)}" if location is not None else "",
+        f" COMMENT {SPARK.text(storage.comment)}" if storage.comment else "",
     )
     return (
         f"CREATE TABLE IF NOT EXISTS {namespace.identifier(table)} ({layout.columns}) USING DELTA{''.join(clauses)}"
@@ -83,7 +48,7 @@ def alterations(
     alter = f"ALTER TABLE {identifier}"
     if described is not None:
         if storage.comment not in {"", described.comment}:
-            yield "comment", [f"COMMENT ON TABLE {identifier} IS {literal(storage.comment)}"]
+            yield "comment", [f"COMMENT ON TABLE {identifier} IS {SPARK.text(storage.comment)}"]
         if missing := {name: value for name, value in storage.properties if not described.has(name, value)}:
             yield "properties", [f"{alter} SET TBLPROPERTIES ({listed(missing)})"]
         if storage.cluster_by:
@@ -107,4 +72,4 @@ def _clustered(columns: Iterable[str]) -> str:
 
 def listed(properties: Mapping[str, str]) -> str:
     """Table properties as SQL lists them."""
-    return ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
+    return ", ".join(f"{SPARK.text(name)} = {SPARK.text(value)}" for name, value in properties.items())

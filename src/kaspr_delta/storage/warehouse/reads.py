@@ -20,9 +20,10 @@ from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.typed_values import SPARK_FORMATS, read
 from kaspr_delta.spec.ddl import Type, columns_of, quoted
 from kaspr_delta.storage.commit_info import CommitInfo, bytes_of, counts_of
+from kaspr_delta.storage.dialect import SPARK
 from kaspr_delta.storage.layout import SYSTEM, TOPIC
 from kaspr_delta.storage.page_reads import Columns, History, PageReads, TextFilter, UnreadableError
-from kaspr_delta.storage.spark.sql_text import literal, moment_literal, struct_of
+from kaspr_delta.storage.spark.sql_text import struct_of
 from kaspr_delta.storage.system_tables import SystemTables
 from kaspr_delta.storage.warehouse.sql_warehouse import MissingTableError, RefusedError, SqlWarehouse
 
@@ -35,7 +36,7 @@ MOST_COMMITS = 1_000
 _AT_ONCE = 8
 
 _OPTIONS = ", ".join(
-    literal(text) for option in {**SPARK_FORMATS, "ignoreNullFields": "false"}.items() for text in option
+    SPARK.text(text) for option in {**SPARK_FORMATS, "ignoreNullFields": "false"}.items() for text in option
 )
 
 
@@ -95,14 +96,12 @@ class WarehousePageReads(PageReads):
 
     warehouse: SqlWarehouse
 
-    literal = staticmethod(literal)
-    moment = staticmethod(moment_literal)
     comparable = staticmethod(json_of)  # Spark does not compare maps
 
     def counts(self, tables: Collection[str]) -> dict[str, int | str]:
         if not tables:
             return {}
-        each = {table: f"SELECT {literal(table)}, count(*) FROM {self.named(table)}" for table in tables}
+        each = {table: f"SELECT {SPARK.text(table)}, count(*) FROM {self.named(table)}" for table in tables}
         try:
             counted = self.warehouse.rows(" UNION ALL ".join(each.values()))
             return {str(table): int(count or 0) for table, count in counted}
@@ -138,7 +137,7 @@ class WarehousePageReads(PageReads):
         self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
     ) -> list[dict[str, Any]] | str:
         feed = (
-            f"SELECT * FROM table_changes({literal(self.named(table))}, {version}, {version})"
+            f"SELECT * FROM table_changes({SPARK.text(self.named(table))}, {version}, {version})"
             f" WHERE {self._condition(texts)} ORDER BY {', '.join(map(quoted, key)) or 'true'}"
             f" LIMIT {4 * most}"  # a row that changed is two rows of the feed, and keys are seldom there twice
         )

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, columns_of
+from kaspr_delta.storage.dialect import SPARK
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.page_reads import UnreadableError
-from kaspr_delta.storage.spark.sql_text import creation, literal, value_literal
+from kaspr_delta.storage.spark.sql_text import creation
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
@@ -137,7 +138,7 @@ class SqlWarehouse:
     def ensure(self, table: str, layout: Layout) -> None:
         """Create a table unless it exists."""
         if self.version(table) is None:
-            self.execute(creation(self.namespace, table, layout, layout.catalog_properties))
+            self.execute(creation(self.namespace, table, layout, self.namespace.properties_of(layout)))
 
     def version(self, table: str) -> int | None:
         """The table's newest version; None where there is no table."""
@@ -147,7 +148,7 @@ class SqlWarehouse:
 
 def binary(data: bytes | None) -> str:
     """Bytes in a statement."""
-    return "CAST(NULL AS BINARY)" if data is None else f"unhex('{data.hex()}')"
+    return "CAST(NULL AS BINARY)" if data is None else SPARK.binary(data)
 
 
 def _columns_of(response: StatementResponse) -> tuple[Column, ...]:
@@ -179,6 +180,6 @@ def _value(value: Any, kind: str) -> str:
         case bytes():
             return binary(value)
         case list():
-            pairs = (f"named_struct('key', {literal(h['key'])}, 'value', {binary(h['value'])})" for h in value)
+            pairs = (f"named_struct('key', {SPARK.text(h['key'])}, 'value', {binary(h['value'])})" for h in value)
             return f"array({', '.join(pairs)})"
-    return value_literal(value)
+    return SPARK.value(value)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import count
+from math import inf
 from textwrap import dedent
 from typing import Any
 
@@ -133,7 +134,7 @@ def executor(
     app = App.of("shop", "shop-app")
     topics = Topics({"out": 4}, 8)
     name = identity or f"test/{next(_identities)}"
-    return Executor(name, plan, app, TopicDecoder(JSON), topics, states)
+    return Executor(name, plan, app, TopicDecoder(JSON), topics, states, read_only=False, timeout=inf)
 
 
 def record(value: Any, key: Any = None, offset: int = 0, **fields: Any) -> InputRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf
 from typing import Any
 
 import pytest
@@ -29,7 +30,8 @@ def agent(spec: str, **tables: str) -> Executor:
     assert planned is not None, plan.findings
     states = {name: TableState(plan.known_table(name), FakeReader()) for name in planned.tables}
     app = App.of("shop", "shop-app")
-    return Executor(f"sample/{spec}", planned, app, TopicDecoder(planned.input.serializers), Topics.of(plan), states)
+    decoder, topics = TopicDecoder(planned.input.serializers), Topics.of(plan)
+    return Executor(f"sample/{spec}", planned, app, decoder, topics, states, read_only=False, timeout=inf)
 
 
 def keys(effects: list[Effect], topic: str) -> list[Any]:

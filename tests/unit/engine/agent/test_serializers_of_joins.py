@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pyarrow as pa
 import pytest
 
@@ -35,7 +37,7 @@ def test_s0_11_a_join_finds_rows_written_with_the_tables_key_serializer(
     ingest.decoder = TopicDecoder(Serializers(topic, "json"))
     assert [effect.kind for effect in ingest.process(record({"name": "Widget"})._replace(key=on_the_topic))] == ["send"]
     orders = TableText(Serializers(table, "json"))
-    selector = Selector(code(extractor), TableText(products.serializers), "extractor", "foreign key")
+    selector = Selector(code(extractor), TableText(products.serializers), "extractor", "foreign key", inf)
     left = {"key": orders.key("O1"), "left": '{"product_id":"P100"}', "left_hash": "h"}
     (extracted,) = ExtractForeignKeys(selector, orders)([pa.RecordBatch.from_pylist([left])])
     assert (extracted["fk"][0].as_py() in state.written) is joins

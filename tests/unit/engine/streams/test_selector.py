@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ def selected(
 ) -> list[tuple[str | None, Any]]:
     """The key of each row, and the reason of its problem."""
     own = TableText(keys)
-    selector = None if function is None else Selector(code(function), own, "groupBy", "group", looks_up=False)
+    selector = None if function is None else Selector(code(function), own, "groupBy", "group", inf, looks_up=False)
     columns = {name: pa.array([row[at] for row in rows], pa.string()) for at, name in enumerate(("key", "value"))}
     counted = {} if copies is None else {"duplicate_count": [copies] * len(rows)}
     batch = pa.RecordBatch.from_pydict(columns | counted)

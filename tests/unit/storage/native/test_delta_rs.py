@@ -15,13 +15,13 @@ from deltalake.exceptions import CommitFailedError
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import columns_of, quoted
 from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.dialect import DATAFUSION
 from kaspr_delta.storage.folders import Stamp
 from kaspr_delta.storage.layout import SYSTEM, TOPIC, TOPICS, Layout
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, in_spite_of_others
 from kaspr_delta.storage.native.kept import OpenTable
 from kaspr_delta.storage.native.log_files import commit_file
 from kaspr_delta.storage.native.reads import NativeSystemTables
-from kaspr_delta.storage.native.sql_text import literal
 from kaspr_delta.storage.tables import Transaction
 from tests.folders import folder_of
 
@@ -124,7 +124,7 @@ def test_texts_and_names_in_queries_are_escaped(delta: DeltaRs) -> None:
     texts = ("it's", "\\", '"a" -- b')
     delta.append("t", pa.table({"a`b": texts}))
     for text in texts:
-        found = delta.rows("t", f"SELECT * FROM t WHERE {quoted('a`b')} = {literal(text)}")  # noqa: S608
+        found = delta.rows("t", f"SELECT * FROM t WHERE {quoted('a`b')} = {DATAFUSION.text(text)}")  # noqa: S608
         assert found == [{"a`b": text}]
 
 

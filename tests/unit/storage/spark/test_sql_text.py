@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from kaspr_delta.plan.definition.storage import StoragePlan
+from kaspr_delta.storage.dialect import SPARK
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import LocalNamespace, UnityNamespace
 from kaspr_delta.storage.spark.description import Description
-from kaspr_delta.storage.spark.sql_text import alterations, creation, literal
+from kaspr_delta.storage.spark.sql_text import alterations, creation
 
 
 def test_a_literal_escapes_quotes_backslashes_and_variables() -> None:
-    assert literal("it's ${spark.app.name} \\n") == "'it\\'s \\u0024{spark.app.name} \\\\n'"
+    assert SPARK.text("it's ${spark.app.name} \\n") == "'it\\'s \\u0024{spark.app.name} \\\\n'"
 
 
 NAMESPACE = UnityNamespace("main", "shop", "v")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import narwhals as nw
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.rows import FALSE, text
 from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.tables import Commit
@@ -71,14 +69,3 @@ def _counted_by_hash(
         return KeyCounts(found.num_rows, len(found["hash"].unique().drop_null()), total or 0)
     sum_of_sizes = F.coalesce(F.sum("size"), F.lit(0)) if sized else F.lit(0)
     return KeyCounts(*hashed.agg(F.count("*"), F.count_distinct("hash"), sum_of_sizes).collect()[0])
-
-
-def never_seen(commit: Commit) -> dict[str, nw.Expr]:
-    """The columns of ``left_context``, and ``unchanged``, that are the same for all left keys of a first load."""
-    return {
-        "changed_at": nw.lit(commit.at),
-        "triggered_by_right": FALSE,
-        "unchanged": FALSE,
-        "duplicate_count": nw.lit(1),
-        **dict.fromkeys(("old_fk", "old_hash", "emitted", "left_text"), text(None)),
-    }

@@ -15,8 +15,8 @@ from kaspr_delta.engine.batch.folding import newest_states
 from kaspr_delta.engine.batch.resource import Begun, Fold
 from kaspr_delta.engine.joins.foreign_key import hops
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys, ForeignKeyColumns
-from kaspr_delta.engine.joins.foreign_key.first_load import never_seen, usual_keys
-from kaspr_delta.engine.joins.results import checked_rows, emitted_elsewhere, in_order
+from kaspr_delta.engine.joins.foreign_key.first_load import usual_keys
+from kaspr_delta.engine.joins.results import checked_rows, emitted_elsewhere, numbered
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, newest_by_key, stored_in_log
 from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.local_rows import LocalRows, table_within
@@ -79,7 +79,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         answered = hops.receive(sent, self.right, pinned.right.version)
         results = hops.respond(answered, self.plan.type, self.select_fingerprint)
         # Step 4: difference.
-        effects = in_order(hops.emit(results).union(touched.refused))
+        effects = numbered(hops.emit(results).union(touched.refused))
         return Decision(self.with_selected(effects), touched.number)
 
     def _subscriptions(self, touched: Touched, unmerged: Sequence[pa.Table]) -> Rows:
@@ -113,7 +113,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
             return None
         rows = hops.left_rows(self.left, spark, pinned.left, None, unique_keys=True)
         rows = rows.select("key", "left", "left_hash", "left_timestamp")
-        sent = hops.send(rows, self._extract, self._columns, constants=never_seen(pinned.left))
+        sent = hops.send(rows, self._extract, self._columns, constants=hops.never_seen(pinned.left))
         found = checked_rows(self.right, spark, pinned.right.version, None, unique_keys=True)
         found = SparkRows(found.df, right.rows if right.fits(self.delta.limits) else None)
         emitted = hops.emit(hops.respond(hops.with_right_rows(sent, found), self.plan.type, self.select_fingerprint))

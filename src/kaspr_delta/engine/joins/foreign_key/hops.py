@@ -23,7 +23,7 @@ from kaspr_delta.engine.joins.results import (
 )
 from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.rows import FALSE, TRUE, Rows, exists, first_of, later, same
+from kaspr_delta.engine.rows.rows import FALSE, TRUE, Rows, exists, first_of, later, same, text
 from kaspr_delta.engine.rows.rows_by_key import few_keys
 from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.storage.layout import PROBLEM
@@ -54,6 +54,17 @@ def triggered_by_right(subscriptions: Rows, right_keys: Rows, left_keys: Rows) -
     """
     touched = right_keys.select(nw.col("key").alias("old_fk"), "changed_at")
     return subscriptions.join(touched, "old_fk", "inner").join(left_keys.select("key"), "key", "left_anti")
+
+
+def never_seen(commit: Commit) -> dict[str, nw.Expr]:
+    """The columns of ``left_context``, and ``unchanged``, that are the same for all left keys of a first load."""
+    return {
+        "changed_at": nw.lit(commit.at),
+        "triggered_by_right": FALSE,
+        "unchanged": FALSE,
+        "duplicate_count": nw.lit(1),
+        **dict.fromkeys(("old_fk", "old_hash", "emitted", "left_text"), text(None)),
+    }
 
 
 def left_rows(
@@ -126,7 +137,7 @@ def with_right_rows(sent: Rows, right: Rows) -> Rows:
     return rows.with_columns(problem=nw.coalesce("problem", "right_problem")).drop("right_problem")
 
 
-def respond(answered: Rows, join_type: JoinType, selection: str = "") -> Rows:
+def respond(answered: Rows, join_type: JoinType, selection: str) -> Rows:
     """Response, back on the left side: answered subscriptions with columns result and result_timestamp.
 
     The counterpart of Kafka Streams' ``ResponseJoinProcessorSupplier``, which drops an answer whose hash is not that of

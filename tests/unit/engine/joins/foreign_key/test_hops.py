@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +38,7 @@ def context(**columns: Any) -> LocalRows:
 
 
 def sent(found: Rows, extractor: Snippet = PRODUCT) -> dict[str, Any]:
-    (row,) = listed(send(found, ExtractForeignKeys(Selector(extractor, JSON, "extractor", "foreign key"), JSON)))
+    (row,) = listed(send(found, ExtractForeignKeys(Selector(extractor, JSON, "extractor", "foreign key", inf), JSON)))
     return row
 
 
@@ -121,7 +122,7 @@ SUBSCRIBED = {"old_fk": "a", "old_hash": "h"}
 def test_new_results_lost_ones_and_changed_subscriptions_are_emitted(
     join_type: JoinType, row: dict[str, Any], expected: list[tuple[Any, ...]]
 ) -> None:
-    found = listed(emit(respond(answered(**row), join_type)))
+    found = listed(emit(respond(answered(**row), join_type, "")))
     assert [(row["kind"], row["left"], row["right"]) for row in found] == expected
 
 
@@ -135,11 +136,11 @@ def test_a_result_has_the_greater_time_unless_only_right_triggered_it(
     left, right = (datetime.fromtimestamp(seconds, tz=timezone.utc) for seconds in (100, right_time))
     times = {"left_timestamp": left, "right_timestamp": right}
     found = answered(triggered_by_right=right_only, stale=stale, left="l", left_hash="h", fk="a", right="r", **times)
-    (row,) = listed(respond(found, "inner"))
+    (row,) = listed(respond(found, "inner", ""))
     assert row["result_timestamp"].timestamp() == expected
 
 
 def test_a_changed_row_without_a_result_subscribes_with_its_new_hash() -> None:
     changed = answered(left="l", left_hash="new", fk="a", old_fk="a", old_hash="old")
-    (row,) = listed(emit(respond(changed, "inner")))
+    (row,) = listed(emit(respond(changed, "inner", "")))
     assert (row["kind"], row["fk"], row["left_hash"]) == ("state", "a", "new")
