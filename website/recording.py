@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,12 +22,14 @@ from rich.style import Style
 from rich.terminal_theme import MONOKAI as THEME
 from rich.text import Text
 
-PICTURE = Path(__file__).parents[1] / "docs" / "demo.svg"
+ROOT = Path(__file__).parents[1]
+PICTURE = ROOT / "docs" / "demo.svg"
 _COLUMNS, _LINES = 96, 30
 # Sizes in pixels: of a character, of a line, and of the border.
 _WIDTH, _HEIGHT, _BORDER = 7.8, 18, 14
-# No pause of the picture is longer, whatever the machine took; the last screen stays for some seconds.
-_LONGEST, _END = 2.0, 8.0
+# Seconds between two lines, at least and at most, whatever the machine took; to read the lines before an empty one; and
+# of the last screen.
+_LEAST, _MOST, _READ, _END = 0.05, 2.0, 1.5, 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +41,18 @@ class Line:
 
 
 def main() -> None:
-    """Record the demo, and write the picture."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "kaspr_delta", "demo", "--warehouse", "demo-warehouse"]
-        lines = [Line(0, "\x1b[32m$\x1b[0m kaspr-delta demo"), *recorded(command, Path(folder))]
-    PICTURE.write_text(picture(lines))
+    """Record the demo in its usual warehouse, the folder ``.kaspr-delta`` of the repository, and write the picture."""
+    PICTURE.write_text(
+        picture([Line(0, "\x1b[32m$\x1b[0m kaspr-delta demo"), *recorded(["kaspr-delta", "demo"], ROOT)])
+    )
 
 
 def recorded(command: Sequence[str], folder: Path) -> Iterator[Line]:
     """Run a command in a folder, and return each line as it comes. Raises CalledProcessError if the command fails."""
     began = time.monotonic()
-    colours = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(_COLUMNS)}
-    with subprocess.Popen(command, cwd=folder, env=colours, stdout=subprocess.PIPE, text=True) as running:  # noqa: S603  our own command
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(_COLUMNS), "PATH": path}
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as running:  # noqa: S603  our own command
         for text in running.stdout or ():
             yield Line(time.monotonic() - began, text.rstrip("\n"))
     if running.returncode:
@@ -60,7 +61,7 @@ def recorded(command: Sequence[str], folder: Path) -> Iterator[Line]:
 
 def picture(lines: Sequence[Line]) -> str:
     """The lines as SVG: each appears in its second, and a full screen moves up by a line."""
-    moments = shortened([line.at for line in lines])
+    moments = paced(lines)
     ends = moments[-1] + _END
     shown = "\n".join(_line(number, line.ansi, moments[number]) for number, line in enumerate(lines))
     width, height = round(_COLUMNS * _WIDTH + 2 * _BORDER), _LINES * _HEIGHT + 2 * _BORDER
@@ -91,12 +92,12 @@ text {{ font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fil
 """
 
 
-def shortened(seconds: Iterable[float]) -> list[float]:
-    """The same moments with pauses of two seconds at most."""
+def paced(lines: Iterable[Line]) -> list[float]:
+    """The seconds in which lines appear: after no long pause, and so that a reader can follow."""
     moments, before, now = list[float](), 0.0, 0.0
-    for at in seconds:
-        now += min(at - before, _LONGEST)
-        before = at
+    for line in lines:
+        now += min(max(line.at - before, _LEAST), _MOST) if line.ansi.strip() else _READ
+        before = line.at
         moments.append(round(now, 2))
     return moments
 
