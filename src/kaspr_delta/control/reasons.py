@@ -115,10 +115,10 @@ class Reasons:
     def _rule(self, left: bool, right: bool) -> str:  # noqa: FBT001  whether there is a row of each side
         kind = f"{'A' if self.type == 'left' else 'An'} {self.type} join"
         if not _HAS_RESULT[self.type](left, right):
-            return f"{kind} has no result without {_NEEDS[self.type]}."
+            return f"{kind} makes no result without {_NEEDS[self.type]}."
         if left and right:
-            return "Both rows are there, so the join has a result."
-        return f"{kind} has a result all the same, with null on the {'right' if left else 'left'} side."
+            return "Both rows are there, so the join makes a result."
+        return f"{kind} makes a result all the same, with null on the {'right' if left else 'left'} side."
 
     def _now(self, found: Found) -> str:
         """Whether the result is the one that follows from the rows, and what happens next if it is not."""

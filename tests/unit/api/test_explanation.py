@@ -107,7 +107,7 @@ def test_a_key_is_followed_from_its_left_row_to_its_result(app: Application) -> 
     assert found.stations[2].rows[0]["value"] == LAMP
     assert found.reasons == (
         'The extractor returned the foreign key "P1".',
-        "Both rows are there, so the join has a result.",
+        "Both rows are there, so the join makes a result.",
         "The result is that of the rows as they are now.",
     )
     text = repr(found)
@@ -141,12 +141,12 @@ def test_a_foreign_key_without_a_row_has_a_result_only_in_a_left_join(app: Appli
         == {
             "priced": [
                 "table/products has no row with that key.",
-                "An inner join has no result without both rows.",
+                "An inner join makes no result without both rows.",
                 "So there is none.",
             ],
             "kept": [
                 "table/products has no row with that key.",
-                "A left join has a result all the same, with null on the right side.",
+                "A left join makes a result all the same, with null on the right side.",
                 "The result is that of the rows as they are now.",
             ],
         }[join]
@@ -166,7 +166,7 @@ def test_a_row_that_no_batch_has_read_yet_has_no_subscription(app: Application) 
     app.table("products").put({"P1": LAMP})
     assert explain(app, "kept").reasons == (
         "There is no subscription: the join has not processed the left row yet.",
-        "A left join has a result all the same, with null on the right side.",
+        "A left join makes a result all the same, with null on the right side.",
         "There is no response yet: the next run of the join makes one.",
     )
 
@@ -214,7 +214,7 @@ def test_an_outer_join_keeps_a_right_row_alone(app: Application) -> None:
     fold(app, "both", None, LAMP)
     assert explain(app, "both").reasons == (
         "table/orders has no row with this key.",
-        "An outer join has a result all the same, with null on the left side.",
+        "An outer join makes a result all the same, with null on the left side.",
         "The result is that of the rows as they are now.",
     )
 
