@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-Failed = Callable[[ResourceRef, Exception], None]
-Clock = Callable[[], datetime]
+OnFailure = Callable[[ResourceRef, Exception], None]
+Now = Callable[[], datetime]
 
 # Seconds between two reads of a clock that may be set meanwhile.
 _LOOK = 1.0
@@ -30,7 +30,7 @@ _BEGAN_AT = steady_clock.seconds()
 def tasks_firing(
     spark: SparkSession,
     tasks: Iterable[tuple[ResourceRun, SchedulePlan | None]],
-    failed: Failed,
+    failed: OnFailure,
     started: MutableMapping[ResourceRef, datetime],
 ) -> Iterator[None]:
     """Run tasks when they are due. At the end, running tasks are finished.
@@ -60,7 +60,7 @@ def _keep_firing(  # noqa: PLR0913, PLR0917  a thread is given all it needs
     run: ResourceRun,
     schedule: SchedulePlan | None,
     stop: threading.Event,
-    failed: Failed,
+    failed: OnFailure,
     started: MutableMapping[ResourceRef, datetime],
 ) -> None:
     now = _clock_of(schedule)
@@ -77,14 +77,14 @@ def _keep_firing(  # noqa: PLR0913, PLR0917  a thread is given all it needs
         failed(run.resource.ref, error)
 
 
-def _clock_of(schedule: SchedulePlan | None) -> Clock:
+def _clock_of(schedule: SchedulePlan | None) -> Now:
     """The clock of a schedule: for cron the time of day, also after it is set; for an interval a steady clock."""
     if schedule is not None and schedule.cron is not None:
         return lambda: datetime.now(timezone.utc)
     return lambda: _BEGAN + timedelta(seconds=steady_clock.seconds() - _BEGAN_AT)
 
 
-def _comes(moment: datetime, now: Clock, stop: threading.Event) -> bool:
+def _comes(moment: datetime, now: Now, stop: threading.Event) -> bool:
     """Wait until a moment, by a clock that may be set meanwhile. Returns False if ``stop`` is set first."""
     while not stop.wait(max(0.0, min((moment - now()).total_seconds(), _LOOK))):
         if now() >= moment:
