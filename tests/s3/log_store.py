@@ -1,8 +1,9 @@
-"""Compiles the log store for buckets: ``python -m tests.s3.log_store`` writes its jar. Needs the jars of Delta."""
+"""Compiles the classes for buckets: ``python -m tests.s3.log_store`` writes their jar. Needs the jars of Delta."""
 
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import shutil
 import subprocess
 import tempfile
@@ -14,22 +15,27 @@ import pyspark
 from kaspr_delta.storage import stores
 
 JAR = stores.LOG_STORE
-SOURCE = JAR.with_name("ConditionalLogStore.java")
-CLASS = "io/kaspr/delta/ConditionalLogStore.class"
+SOURCES = sorted(JAR.parent.glob("*.java"))
 JAVAC = shutil.which("javac")
 
 
-def compiled() -> bytes:
-    """The class file of the source, as ``javac`` of Java 17 makes it."""
+def class_path() -> list[Path]:
+    """The jars of Spark and of Delta's log stores."""
     delta = f"io.delta_delta-storage-{importlib.metadata.version('delta-spark')}.jar"
-    hadoop = Path(pyspark.__file__).parent.glob("jars/hadoop-client-api-*.jar")
-    jars = [*hadoop, *Path.home().glob(f".ivy2*/jars/{delta}")]
+    return [Path(pyspark.__file__).parent / "jars" / "*", *Path.home().glob(f".ivy2*/jars/{delta}")]
+
+
+def compiled() -> dict[str, bytes]:
+    """The class files of the sources by name, as ``javac`` of Java 17 makes them."""
     with tempfile.TemporaryDirectory() as folder:
-        options = ["--release", "17", "-g:none", "-cp", ":".join(map(str, jars)), "-d", folder]
-        subprocess.run([str(JAVAC), *options, str(SOURCE)], check=True)  # noqa: S603
-        return Path(folder, CLASS).read_bytes()
+        path = os.pathsep.join(map(str, class_path()))
+        options = ["--release", "17", "-g:none", "-proc:none", "-cp", path, "-d", folder]
+        subprocess.run([str(JAVAC), *options, *map(str, SOURCES)], check=True)  # noqa: S603
+        files = sorted(Path(folder).rglob("*.class"))
+        return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
 
 if __name__ == "__main__":
     with zipfile.ZipFile(JAR, "w", zipfile.ZIP_DEFLATED) as jar:
-        jar.writestr(zipfile.ZipInfo(CLASS, (2026, 1, 1, 0, 0, 0)), compiled())
+        for name, content in compiled().items():
+            jar.writestr(zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0)), content)

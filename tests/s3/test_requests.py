@@ -18,7 +18,7 @@ import pytest
 from kaspr_delta.storage import folders
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.folders import BucketFolder
-from kaspr_delta.storage.layout import BUCKET_CHECKPOINT_INTERVAL, RESULT
+from kaspr_delta.storage.layout import BUCKET_CHECKPOINT_INTERVAL, PROGRESS, RESULT
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.attempts import Attempts
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
@@ -26,11 +26,14 @@ from kaspr_delta.storage.native.kept import OpenTable
 from kaspr_delta.storage.opening import folder_tables
 from kaspr_delta.storage.statistics import Statistics
 from kaspr_delta.storage.tables import Transaction
+from tests.conftest import ROOT
 from tests.s3.counting import Proxy, Request
 
 # A LIST whether the table is the same, the rows, a LIST before the commit, the commit, a LIST and two GETs behind it.
 OF_AN_APPEND = 7
 APPENDS = 16
+# Of a changed right row with one left row: three versions, three look-ups, two appends and a MERGE.
+WITHOUT_SPARK = 35
 
 
 @pytest.fixture
@@ -78,6 +81,18 @@ def test_an_append_of_a_process_that_goes_on_makes_few_requests(
     assert dict(appends(proxy.requests)) == {
         version: OF_AN_APPEND for version in range(1, APPENDS) if (version + 1) % BUCKET_CHECKPOINT_INTERVAL
     }
+
+
+def test_what_a_small_batch_of_a_join_does_without_spark_makes_few_requests(
+    warehouse: str, endpoint: str, counting: tuple[str, Proxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, proxy = counting
+    with monkeypatch.context() as patched:
+        patched.setenv("AWS_ENDPOINT_URL", address)
+        program = [sys.executable, "-m", "tests.s3.small_batches", warehouse, "6", endpoint]
+        subprocess.run(program, check=True, cwd=ROOT)  # noqa: S603
+    ends = [number for number, request in enumerate(proxy.requests) if request.is_commit and PROGRESS in request.key]
+    assert [last - first for first, last in pairwise(ends)][-3:] == [WITHOUT_SPARK] * 3
 
 
 def appends(requests: list[Request]) -> Iterator[tuple[int, int]]:

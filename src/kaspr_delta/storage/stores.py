@@ -17,6 +17,7 @@ from kaspr_delta.errors import SetupError
 
 LOG_STORE = Path(__file__).parent / "spark" / "log_store" / "conditional-log-store.jar"
 """The jar of the log store for Spark, with its source beside it."""
+_CHECKPOINT_FILES = "io.kaspr.delta.ConditionalCheckpoint"  # of the same jar
 # The version of the SDK for Java that hadoop-aws is made with, by the version of Hadoop in pyspark.
 _SDK_OF = {"3.5.0": "2.35.4"}
 # The parts of the SDK that hadoop-aws uses: all of it, the ``bundle``, is 686 MB.
@@ -63,6 +64,8 @@ class Store:
             name: value,
             "spark.jars": str(LOG_STORE),
             "spark.jars.excludes": "software.amazon.awssdk:bundle",
+            "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+            f"spark.hadoop.fs.{self.spark_scheme}.etag.checksum.enabled": "true",  # these files are asked for by it
             # For tables and files of others that are named as people name them.
             name.replace(self.spark_scheme, self.scheme): value,
             f"spark.hadoop.fs.{self.scheme}.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",

@@ -29,6 +29,8 @@ def test_on_aws_only_the_log_store_is_set() -> None:
         "spark.jars": str(LOG_STORE),
         "spark.jars.excludes": "software.amazon.awssdk:bundle",
         "spark.delta.logStore.s3.impl": "io.kaspr.delta.ConditionalLogStore",
+        "spark.sql.streaming.checkpointFileManagerClass": "io.kaspr.delta.ConditionalCheckpoint",
+        "spark.hadoop.fs.s3a.etag.checksum.enabled": "true",
         "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
     }
     assert (S3.options(), S3.client()) == (None, {})
