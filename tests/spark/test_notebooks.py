@@ -10,6 +10,8 @@ import nbformat
 import pytest
 from pyspark.sql import SparkSession
 
+from kaspr_delta import Application
+from tests.manifests import manifests
 from tests.spark_line import IS_SPARK_4_0
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -30,7 +32,7 @@ def code(name: str) -> list[str]:
 def execute(name: str, spark: SparkSession) -> dict[str, Any]:
     """Run the cells of a notebook in this process, with the session of all tests. Returns the names that it defines.
 
-    The value of a cell's last expression is turned into text, as in a kernel.
+    The value of a cell's last expression is turned into text, and into HTML, as in a kernel.
     """
     names: dict[str, Any] = {"spark": spark}
     for number, cell in enumerate(code(name)):
@@ -40,7 +42,9 @@ def execute(name: str, spark: SparkSession) -> dict[str, Any]:
             statements.append(last)
         exec(compile(ast.Module(statements, []), place, "exec"), names)  # noqa: S102  a notebook is there to be run
         if isinstance(last, ast.Expr):
-            repr(eval(compile(ast.Expression(last.value), place, "eval"), names))  # noqa: S307
+            shown = eval(compile(ast.Expression(last.value), place, "eval"), names)  # noqa: S307
+            repr(shown)
+            getattr(shown, "_repr_html_", str)()
     return names
 
 
@@ -70,11 +74,30 @@ def test_joined_tables_show_a_price_change_in_every_order_of_the_product(run: An
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(IS_SPARK_4_0, reason="open Spark 4.0 has no operator `:`")
+def test_joined_tables_of_another_application_are_explored(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables, join = "KasprTable/stock: {}\nKasprTable/prices: {}", "{leftTable: stock, rightTable: prices, on: key}"
+    (tmp_path / "shop.yaml").write_text(manifests("shop", f"{tables}\nKasprJoin/offers: {join}"))
+    with Application.open(tmp_path, warehouse=tmp_path / "wh") as shop:
+        shop.table("stock").put({"lamp": {"pieces": 3}})
+        shop.table("prices").put({"lamp": {"price": 5}})
+    monkeypatch.setenv("KASPR_DELTA_APPLICATION", str(tmp_path))
+    monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", str(tmp_path / "wh"))
+    names = run("explore_joined_tables")
+    assert names["joined"].select("right.price").collect() == [(5,)]
+    assert (names["first"]["key"], names["report"], names["best_sellers"]) == ("lamp", None, None)
+
+
+@pytest.mark.slow
 def test_one_change_reaches_only_its_subscribers(run: Any) -> None:
     names = run("follow_one_change")
     assert len(names["subscribers"]) == len(names["enriched"]) == len(names["emitted"]) > 1
     assert set(names["changed"]["key"]) == set(names["subscribers"]["key"])
-    assert names["app"].join("orders-products-join").get(names["order_id"])["left"]["product_id"] == names["other"]
+    joined = names["app"].join("orders-products-join")
+    assert joined.get(names["order_id"])["left"]["product_id"] == names["other"]
+    assert joined.explain(names["order_id"]).reasons[-1] == "The result is that of the rows as they are now."
 
 
 @pytest.mark.slow
