@@ -87,9 +87,9 @@ def shop(spark: SparkSession, catalog: str, tmp_path: Path) -> Callable[[], Appl
     return lambda: opened(spark, tmp_path, "shop", SHOP + ADD % "first" + ADD % "second", catalog)
 
 
-def documented_statements() -> int:
-    """The number of statements of a run of a join with nothing new."""
-    (number,) = re.findall(r"\*\*(\d+) statements\*\*", DOCUMENT.read_text())
+def documented_statements(text: str = r"\*\*(\d+) statements\*\*") -> int:
+    """The number of statements of a run of a join with nothing new, or of the run that a text describes."""
+    (number,) = re.findall(text, DOCUMENT.read_text())
     return int(number)
 
 
@@ -134,6 +134,11 @@ def test_a_run_reads_only_tables_with_new_commits_from_there_on_and_agents_that_
     assert streamed == next_versions
     assert prices(again) == {f"O{number}": 2 if number % 2 else 3 for number in range(8)}
     assert again.table("totals").to_dict() == {"all": 2 * (12 + 4 * 3)}
+    again.table("orders").put({"O0": {"product": "P2"}})
+    with noted_statements() as asked:
+        again.run(only=["join/priced"])
+    assert prices(again)["O0"] == 2
+    assert len(asked) <= documented_statements(r"at most (\d+) statements"), "\n".join(asked)
 
 
 CLICKS = """\
