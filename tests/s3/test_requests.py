@@ -5,9 +5,14 @@ What is counted runs in a process of its own: delta-rs may hold this one's inter
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import subprocess
 import sys
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -27,13 +32,22 @@ from kaspr_delta.storage.opening import folder_tables
 from kaspr_delta.storage.statistics import Statistics
 from kaspr_delta.storage.tables import Transaction
 from tests.conftest import ROOT
-from tests.s3.counting import Proxy, Request
+from tests.s3.counting import Proxy, Request, by_caller
+from tests.s3.test_order_enrichment import BUNDLE, generated, kaspr_delta, program
 
 # A LIST whether the table is the same, the rows, a LIST before the commit, the commit, a LIST and two GETs behind it.
 OF_AN_APPEND = 7
 APPENDS = 16
 # Of a changed right row with one left row: three versions, three look-ups, two appends and a MERGE.
 WITHOUT_SPARK = 35
+# Of a continuous run, see docs/design/buckets.md: the most requests of a small batch, beside those of the looks. It made
+# 59.
+OF_A_BATCH = 65
+# A changed price makes a batch of the table, of the join and of the agent behind it.
+PRICES, BATCHES = (1.5, 2.5, 3.5), 3
+ORDERS, PRODUCTS = 9, 4
+# Seconds between two looks of a stream, and seconds of an idle run.
+EVERY, IDLE = 5, 20
 
 
 @pytest.fixture
@@ -161,3 +175,57 @@ def test_threads_that_share_open_tables_lose_nothing_and_write_nothing_twice(tab
     for thread in threads:
         thread.join()
     assert keys(tables) == sorted(f"thread-{thread}-{number}" for thread in range(4) for number in range(6))
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_a_small_batch_and_an_idle_run_make_few_requests(
+    warehouse: str, counting: tuple[str, Proxy], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # of Spark's log
+    address, proxy = counting
+    products = generated("products", "--count", str(PRODUCTS))
+    kaspr_delta(warehouse, "apply", "-f", str(BUNDLE))
+    kaspr_delta(warehouse, "produce", "raw-products", given=products)
+    orders = generated("orders", "--count", str(ORDERS), "--products", str(PRODUCTS))
+    kaspr_delta(warehouse, "produce", "raw-orders", given=orders)
+    tables = folder_tables(Warehouse(warehouse).namespace("order_system"))
+    assert tables is not None
+    command = program(warehouse, "run", "--continuous", "--every", f"{EVERY}s", "--progress", "json")
+    environment = {**os.environ, "AWS_ENDPOINT_URL": address}
+    with subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.DEVNULL) as process:  # noqa: S603
+        try:
+            while len(tables.rows("topic__enriched_orders", "SELECT key FROM t")) < ORDERS:
+                assert process.poll() is None
+                time.sleep(1)
+            until_quiet(proxy)
+            time.sleep(IDLE)
+            idle, began = proxy.taken(), time.monotonic()
+            requests: list[Request] = []
+            product = json.loads(products.splitlines()[0])
+            for price in PRICES:
+                changed = json.dumps({"key": product["key"], "value": {**product["value"], "price": price}})
+                kaspr_delta(warehouse, "produce", "raw-products", given=changed)
+                requests += until_quiet(proxy)
+            seconds = time.monotonic() - began
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert not any(request.is_commit for request in idle)
+    lists = Counter(request.key for request in idle if request.method == "LIST")
+    assert lists
+    assert max(lists.values()) <= IDLE
+    root = f"{warehouse.removeprefix('s3://bucket/')}/order_system"
+    of_a_batch = (len(requests) - len(idle) / IDLE * seconds) / (BATCHES * len(PRICES))
+    assert of_a_batch <= OF_A_BATCH, by_caller(requests, root).most_common(40)
+
+
+def until_quiet(proxy: Proxy) -> list[Request]:
+    """The requests until no table has got a commit for some looks."""
+    found: list[Request] = []
+    while True:
+        time.sleep(2 * EVERY)
+        some = proxy.taken()
+        found += some
+        if not any(request.is_commit for request in some):
+            return found
