@@ -40,7 +40,8 @@ OF_AN_APPEND = 7
 APPENDS = 16
 # Of a changed right row with one left row: three versions, three look-ups, two appends and a MERGE.
 WITHOUT_SPARK = 35
-# Of a continuous run, see docs/design/buckets.md: the most requests of a small batch, beside those of looks. 59 were made.
+# Of a continuous run, see docs/design/buckets.md: the most requests of a small batch, beside those of the looks.
+# It made 59.
 OF_A_BATCH = 65
 # A changed price makes a batch of the table, of the join and of the agent behind it.
 PRICES, BATCHES = (1.5, 2.5, 3.5), 3
