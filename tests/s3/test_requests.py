@@ -78,19 +78,22 @@ def append(tables: DeltaRs, name: str, number: int) -> bool | None:
     )
 
 
+def run(program: list[str], address: str, **environment: str) -> None:
+    """Run a program that reaches the store by an address where requests are counted."""
+    environment = {**os.environ, "AWS_ENDPOINT_URL": address, **environment}
+    subprocess.run(program, check=True, cwd=ROOT, env=environment)  # noqa: S603
+
+
 def keys(tables: DeltaRs) -> list[str]:
     return sorted(row["key"] for row in tables.rows("rows", "SELECT key FROM t"))
 
 
 def test_an_append_of_a_process_that_goes_on_makes_few_requests(
-    warehouse: str, tables: DeltaRs, counting: tuple[str, Proxy], monkeypatch: pytest.MonkeyPatch
+    warehouse: str, tables: DeltaRs, counting: tuple[str, Proxy]
 ) -> None:
     address, proxy = counting
-    with monkeypatch.context() as patched:
-        patched.setenv("AWS_ENDPOINT_URL", address)
-        patched.setenv("KASPR_DELTA_S3_COMMITS", str(APPENDS))
-        appender = [sys.executable, str(Path(__file__).with_name("appender.py"))]
-        subprocess.run([*appender, warehouse, "native", str(APPENDS), "native"], check=True)  # noqa: S603
+    appender = [sys.executable, str(Path(__file__).with_name("appender.py"))]
+    run([*appender, warehouse, "native", str(APPENDS), "native"], address, KASPR_DELTA_S3_COMMITS=str(APPENDS))
     assert keys(tables) == sorted(f"native-{number}" for number in range(APPENDS))
     assert dict(appends(proxy.requests)) == {
         version: OF_AN_APPEND for version in range(1, APPENDS) if (version + 1) % BUCKET_CHECKPOINT_INTERVAL
@@ -98,13 +101,10 @@ def test_an_append_of_a_process_that_goes_on_makes_few_requests(
 
 
 def test_what_a_small_batch_of_a_join_does_without_spark_makes_few_requests(
-    warehouse: str, endpoint: str, counting: tuple[str, Proxy], monkeypatch: pytest.MonkeyPatch
+    warehouse: str, endpoint: str, counting: tuple[str, Proxy]
 ) -> None:
     address, proxy = counting
-    with monkeypatch.context() as patched:
-        patched.setenv("AWS_ENDPOINT_URL", address)
-        program = [sys.executable, "-m", "tests.s3.small_batches", warehouse, "6", endpoint]
-        subprocess.run(program, check=True, cwd=ROOT)  # noqa: S603
+    run([sys.executable, "-m", "tests.s3.small_batches", warehouse, "6", endpoint], address)
     ends = [number for number, request in enumerate(proxy.requests) if request.is_commit and PROGRESS in request.key]
     assert [last - first for first, last in pairwise(ends)][-3:] == [WITHOUT_SPARK] * 3
 

@@ -30,6 +30,8 @@ def json_columns(join: JoinPlan, application: Plan) -> tuple[str, ...]:
 def sides_as_text(rows: pa.Table, join: JoinPlan, application: Plan) -> pa.Table:
     """Rows of a join's channel or result with left and right as text, as ``typed_columns.as_text`` makes them."""
     for side, of in zip(("left", "right"), application.column_types(join), strict=True):
+        if of is None:  # it is text
+            continue
         texts = pa.array(column_text(of, rows[side].to_pylist()), pa.string())
         rows = rows.set_column(rows.schema.get_field_index(side), side, texts)
     return rows

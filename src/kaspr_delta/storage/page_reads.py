@@ -146,7 +146,7 @@ class RowReads(Protocol):
             found = " OR ".join(f"instr(lower(CAST({name} AS STRING)), {text}) > 0" for name in searched)
             yield f"({found or 'false'})"
         if where.keys:
-            keys = ", ".join(f"X'{key.hex()}'" for key in where.keys)
+            keys = ", ".join(map(self.dialect.binary, where.keys))
             yield f"`key` IN ({keys})"
         if where.since is not None:
             yield f"`timestamp` >= {self.dialect.moment(where.since)}"

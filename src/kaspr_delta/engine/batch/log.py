@@ -22,7 +22,7 @@ from kaspr_delta.storage.tables import Tables
 _ENDS = "SELECT checkpoint, batch, memo, start FROM t WHERE memo IS NOT NULL AND "
 # The rows with a start that have the number of the newest one. ``Log.read_end`` ignores those of older checkpoints.
 _NEWEST_START = (
-    f"{_ENDS} start IS NOT NULL AND batch = (SELECT max(batch) FROM t WHERE start IS NOT NULL"  # noqa: S608
+    f"{_ENDS}start IS NOT NULL AND batch = (SELECT max(batch) FROM t WHERE start IS NOT NULL"  # noqa: S608
     " AND checkpoint = (SELECT max(checkpoint) FROM t WHERE start IS NOT NULL))"
 )
 
@@ -198,7 +198,7 @@ def _late(folded: Mapping[str, int]) -> str:
     Delta skips the files of older batches.
     """
     late = [f"(checkpoint <> '{checkpoint}' OR batch >= {number})" for checkpoint, number in folded.items()]
-    return f"{_ENDS} ({' AND '.join(late) or 'true'})"
+    return f"{_ENDS}({' AND '.join(late) or 'true'})"
 
 
 def _has_newest_start(late: Sequence[Mapping[str, Any]], folded: Mapping[str, int]) -> bool:
