@@ -31,7 +31,7 @@ NO_JAVA_TESTS = -n logical --dist worksteal -m "not spark and not slow" --ignore
 EXTRAS = --extra local --extra databricks --extra notebooks --extra serve --extra s3 --extra telemetry
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-all test-spark test-connect test-s3 log-store test-lowest oracle chaos mutants lint fmt notebooks docs bench bench-large bench-docs lock clean
+.PHONY: help setup java demo test test-fast test-all test-spark test-connect test-s3 test-cluster log-store test-lowest oracle chaos mutants lint fmt notebooks docs bench bench-large bench-docs lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -82,6 +82,9 @@ $(VENV)-s3/.kaspr-delta-ready: lanes/s3.lock $(READY)
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python --require-hashes -r lanes/s3.lock
 	@touch $@
+
+test-cluster: java $(VENV)-s3/.kaspr-delta-ready ## Run an application on a standalone Spark cluster of this machine, over a bucket
+	KASPR_DELTA_S3_SERVER=$(VENV)-s3/bin/moto_server $(BIN)/python -m pytest -m "" tests/cluster
 
 log-store: java ## Compile the log store of Spark for buckets into its jar (needs javac of Java 17)
 	$(BIN)/python -m tests.s3.log_store

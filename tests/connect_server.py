@@ -10,7 +10,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from kaspr_delta.runtime.session import SETTINGS
+from kaspr_delta.runtime.spark_settings import SETTINGS
 from tests.few_rows import WITHOUT_GENERATED_CODE
 from tests.ports import free_port
 

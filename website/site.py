@@ -50,6 +50,7 @@ _GUIDES = (
     "reading-results.md",
     "observability.md",
     "buckets.md",
+    "clusters.md",
     "databricks.md",
     "sharing.md",
     "guarantees.md",

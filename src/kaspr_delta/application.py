@@ -32,7 +32,7 @@ from kaspr_delta.plan.names import topic_table
 from kaspr_delta.runtime.applying import only_plan, updated
 from kaspr_delta.runtime.report import RunReport, Status
 from kaspr_delta.runtime.run_events import Listener, Waits, ignore_event
-from kaspr_delta.runtime.session import databricks_session, spark_session
+from kaspr_delta.runtime.session import databricks_session, session_for
 from kaspr_delta.runtime.typed_tables import TypedTables, with_stored_results
 from kaspr_delta.settings import warehouse_location
 from kaspr_delta.spec.durations import interval
@@ -159,7 +159,7 @@ class Application:
         delta = open_tables(location.namespace(schema), limits)
 
         def start(reason: str = "") -> SparkSession:
-            begin = partial(spark_session, location.log_file, location.store)
+            begin = partial(session_for, location)
             return begin() if starting is None else starting(begin, reason)
 
         if spark is None and location.is_unity:

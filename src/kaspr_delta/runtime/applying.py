@@ -39,9 +39,9 @@ def registry_of(warehouse: Warehouse, schema: str, app: str | None = None) -> Re
     """The registry of an application. In a folder, here or in a bucket, it does not need Spark."""
     spark = None
     if warehouse.is_unity:
-        from kaspr_delta.runtime.session import spark_session
+        from kaspr_delta.runtime.session import session_for
 
-        spark = spark_session(warehouse.log_file, warehouse.store)
+        spark = session_for(warehouse)
     return Registry(opened_system(spark, open_tables(warehouse.namespace(schema))), app)
 
 

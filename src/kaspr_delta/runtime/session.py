@@ -15,51 +15,23 @@ from typing import TYPE_CHECKING
 from kaspr_delta.errors import SetupError, first_line
 from kaspr_delta.extras import required
 from kaspr_delta.runtime.java import check_java
+from kaspr_delta.runtime.spark_settings import ON_THIS_MACHINE, SETTINGS, merged, runs_on_this_machine, spark_defaults
 from kaspr_delta.runtime.versions import spark_is_elsewhere
-from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE
+from kaspr_delta.runtime.workers import check_workers
+from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.stores import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SETTINGS = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "4",
-    # More tasks than cores, even for a table of few files: otherwise the last task would keep the others waiting.
-    "spark.sql.files.minPartitionNum": "8",
-    "spark.databricks.delta.snapshotPartitions": "2",
-    # Spark's default INT96 takes more space, and other readers misread some times in it (see storage.native.supports).
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.hadoop.parquet.page.size": str(PAGE_BYTES),
-    "spark.hadoop.parquet.page.row.count.limit": str(PAGE_ROWS),
-    # No query searches these texts, and hardly two are equal: bounds and dictionaries would cost without use.
-    **{f"spark.hadoop.parquet.column.statistics.enabled#{column}": "false" for column in UNLIKE},
-    **{f"spark.hadoop.parquet.enable.dictionary#{column}": "false" for column in UNLIKE},
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A topic can be read from its beginning while its files exist, not only while VACUUM would keep them.
-    "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
-    "spark.sql.streaming.pollingDelay": "100ms",
-    # The number of tasks with which VACUUM lists folders: Spark's 10,000 take a minute for a folder of ten files.
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-    # The checksum hashes each shuffled row to notice a rerun task with another result: here no task is run again.
-    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.maxResultSize": "0",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-}
-"""Settings of the embedded Spark. Correct results need none of them: on Databricks none is set."""
 
+def spark_session(log: Path | None = None, store: Store | None = None, folder: Path | None = None) -> SparkSession:
+    """The running session, or a new one that reaches a store; its JVM writes its standard error to ``log``.
 
-def spark_session(log: Path | None = None, store: Store | None = None) -> SparkSession:
-    """The running session, or a new embedded one that reaches a store; its JVM writes its standard error to ``log``.
-
-    On Databricks and under Spark Connect no embedded session is started. Raises SetupError if Java or the packages of
-    the extra ``local`` are missing.
+    A new one runs on this machine, or on the cluster that ``KASPR_DELTA_MASTER``, ``spark-submit`` or
+    ``spark-defaults.conf`` names; then its workers must see the ``folder`` of the warehouse. On Databricks and under
+    Spark Connect none is started. Raises SetupError if Java or the packages of the extra ``local`` are missing, or if
+    the workers cannot do the work.
     """
     with required():
         from pyspark.errors import PySparkException
@@ -68,7 +40,13 @@ def spark_session(log: Path | None = None, store: Store | None = None) -> SparkS
         return SparkSession.active()
     if spark_is_elsewhere():
         return SparkSession.builder.getOrCreate()
-    return _embedded(log, store)
+    return _started(log, store, folder)
+
+
+def session_for(warehouse: Warehouse) -> SparkSession:
+    """The running session, or a new one that reaches a warehouse. Raises SetupError."""
+    folder = Path(warehouse.folder) if warehouse.is_here else None
+    return spark_session(warehouse.log_file, warehouse.store, folder)
 
 
 def databricks_session(profile: str) -> SparkSession:
@@ -90,31 +68,71 @@ def databricks_session(profile: str) -> SparkSession:
     return session
 
 
-def _embedded(log: Path | None, store: Store | None) -> SparkSession:
+def _started(log: Path | None, store: Store | None, folder: Path | None) -> SparkSession:
     check_java()
     with required():
         from delta import configure_spark_with_delta_pip
         from pyspark.sql import SparkSession
 
-    # Workers run this interpreter: another python on the PATH does not have our packages.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("kaspr-delta").master(os.environ.get("KASPR_DELTA_MASTER", "local[*]"))
+    given = _submitted() if _is_submitted() else spark_defaults()
+    master = os.environ.get("KASPR_DELTA_MASTER") or given.get("spark.master", "local[*]")
+    is_here = runs_on_this_machine(master)
+    # Workers on this machine run this interpreter: another python on the PATH does not have our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", given.get("spark.pyspark.python", sys.executable))
     # Here Spark makes a folder for every schema, and puts tables without a location. Its catalog ends with the process,
     # and files left here would be in the way of the next process.
     scratch = tempfile.mkdtemp(prefix="kaspr-delta-schemas-")
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
-    builder = builder.config("spark.sql.warehouse.dir", scratch)
-    builder = builder.config("spark.driver.memory", os.environ.get("KASPR_DELTA_DRIVER_MEMORY", "2g"))
-    packages = [] if store is None else store.packages(_hadoop())
-    for name, value in {**SETTINGS, **({} if store is None else store.settings())}.items():
+    ours = {
+        **SETTINGS,
+        **(ON_THIS_MACHINE if is_here else {}),
+        **({} if store is None else store.settings()),
+        "spark.driver.memory": os.environ.get("KASPR_DELTA_DRIVER_MEMORY", "2g"),
+        "spark.sql.warehouse.dir": scratch,
+    }
+    builder = SparkSession.builder.appName("kaspr-delta").master(master)
+    for name, value in merged(ours, given).items():
         builder = builder.config(name, value)
+    packages = [] if store is None else store.packages(_hadoop())
+    packages += filter(None, given.get("spark.jars.packages", "").split(","))
     with _stderr_to(log):
         try:
             session: SparkSession = configure_spark_with_delta_pip(builder, packages).getOrCreate()
         except Exception as error:
             where = f"; see {log}" if log is not None else ""
             raise SetupError(f"Spark does not start ({first_line(error)}){where}") from error
+    if _is_submitted():
+        _check_delta(session)
+    if not is_here:
+        check_workers(session, folder)
     return session
+
+
+def _is_submitted() -> bool:
+    """Whether spark-submit started this process, beside a JVM that has the settings."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _submitted() -> dict[str, str]:
+    """The settings that spark-submit was given."""
+    from pyspark import SparkConf
+
+    return dict(SparkConf().getAll())
+
+
+def _check_delta(session: SparkSession) -> None:
+    """Raise SetupError if spark-submit started a JVM without Delta: nobody else can give it packages."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        session.sql("SHOW SCHEMAS")
+    except (Py4JError, PySparkException) as error:
+        packages = session.conf.get("spark.jars.packages")
+        raise SetupError(
+            f"spark-submit started a Spark without Delta: give it --packages {packages}, or name them as"
+            " spark.jars.packages in spark-defaults.conf"
+        ) from error
 
 
 def _hadoop() -> str:
