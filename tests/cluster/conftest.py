@@ -40,7 +40,8 @@ def user(cluster: Cluster, wheels: Path, tmp_path_factory: pytest.TempPathFactor
     """A user of the cluster, with an empty folder beside the bundles."""
     folder = tmp_path_factory.mktemp("user")
     (folder / "bundles").symlink_to(ROOT / "bundles")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("KASPR_", "PYTHON"))}
+    others = ("KASPR_", "PYSPARK_", "SPARK_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(others)}
     more = {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "UV_FIND_LINKS": str(wheels),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from kaspr_delta.runtime.spark_settings import ON_THIS_MACHINE, SETTINGS, merged
 from kaspr_delta.runtime.versions import spark_is_elsewhere
 from kaspr_delta.runtime.workers import check_workers
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.stores import Store
+from kaspr_delta.storage.stores import LOG_STORE, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,8 +95,9 @@ def _started(log: Path | None, store: Store | None, folder: Path | None) -> Spar
     for name, value in merged(ours, given).items():
         builder = builder.config(name, value)
     packages = [] if store is None else store.packages(_hadoop())
-    packages += filter(None, given.get("spark.jars.packages", "").split(","))
-    with _stderr_to(log):
+    packages += _entries(given, "spark.jars.packages")
+    jars = [*_entries(given, "spark.jars"), *([] if store is None else [str(LOG_STORE)])]
+    with _stderr_to(log), _with_jars(jars):
         try:
             session: SparkSession = configure_spark_with_delta_pip(builder, packages).getOrCreate()
         except Exception as error:
@@ -120,6 +122,11 @@ def _submitted() -> dict[str, str]:
     return dict(SparkConf().getAll())
 
 
+def _entries(settings: Mapping[str, str], name: str) -> list[str]:
+    """The entries of a setting that is a list, with commas."""
+    return list(filter(None, settings.get(name, "").split(",")))
+
+
 def _check_delta(session: SparkSession) -> None:
     """Raise SetupError if spark-submit started a JVM without Delta: nobody else can give it packages."""
     from py4j.protocol import Py4JError
@@ -141,6 +148,24 @@ def _hadoop() -> str:
 
     names = (jar.stem for jar in Path(pyspark.__file__).parent.glob("jars/hadoop-client-api-*.jar"))
     return next((name.rpartition("-")[2] for name in names), "")
+
+
+@contextlib.contextmanager
+def _with_jars(jars: Sequence[str]) -> Iterator[None]:
+    """Let a JVM that is started meanwhile have jars.
+
+    As the setting ``spark.jars`` they would take the place of the jars of packages on the workers of a cluster.
+    """
+    name = "PYSPARK_SUBMIT_ARGS"
+    given = os.environ.get(name)
+    if jars:
+        os.environ[name] = f"--jars {shlex.quote(','.join(jars))} {given or 'pyspark-shell'}"
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
+        if given is not None:
+            os.environ[name] = given
 
 
 @contextlib.contextmanager

@@ -49,7 +49,7 @@ ON_THIS_MACHINE = {
 }
 """Settings beside them for a Spark whose tasks run in its own process."""
 
-LISTS = ("spark.jars", "spark.jars.packages", "spark.jars.excludes", "spark.sql.extensions")
+LISTS = ("spark.jars.excludes", "spark.sql.extensions")
 """The settings that are lists, with commas: both the user's entries and this package's are needed."""
 
 _LINE = re.compile(r"\s*(?P<name>[^\s=:#!]+)(?:\s*[=:]\s*|\s+)(?P<value>.*?)\s*")

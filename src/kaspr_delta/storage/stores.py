@@ -58,11 +58,10 @@ class Store:
         return [f"org.apache.hadoop:hadoop-aws:{hadoop}", *parts]
 
     def settings(self) -> dict[str, str]:
-        """The settings of an embedded Spark."""
+        """The settings of a Spark that this package starts, beside the packages and the jar of the log store."""
         name, value = self.log_store
         found = {
             name: value,
-            "spark.jars": str(LOG_STORE),
             "spark.jars.excludes": "software.amazon.awssdk:bundle",
             "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
             f"spark.hadoop.fs.{self.spark_scheme}.etag.checksum.enabled": "true",  # these files are asked for by it

@@ -42,6 +42,6 @@ def test_without_a_file_there_are_no_defaults(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_users_setting_wins_and_lists_have_the_entries_of_both() -> None:
-    ours = {"spark.ui.enabled": "false", "spark.jars": "ours.jar", "spark.log.level": "ERROR"}
-    given = {"spark.ui.enabled": "true", "spark.jars": "theirs.jar", "spark.executor.memory": "8g"}
-    assert merged(ours, given) == {"spark.jars": "theirs.jar,ours.jar", "spark.log.level": "ERROR"}
+    ours = {"spark.ui.enabled": "false", "spark.sql.extensions": "ours", "spark.log.level": "ERROR"}
+    given = {"spark.ui.enabled": "true", "spark.sql.extensions": "theirs", "spark.executor.memory": "8g"}
+    assert merged(ours, given) == {"spark.sql.extensions": "theirs,ours", "spark.log.level": "ERROR"}

@@ -77,7 +77,7 @@ def test_a_worker_with_another_version_is_named() -> None:
 def test_a_python_without_the_package_is_told_with_its_error() -> None:
     def fails(_: Any) -> pa.Table:
         raise PySparkException(
-            'Job aborted\n  File "worker.py", line 1\nModuleNotFoundError: No module named \'kaspr_delta\'\n'
+            "Job aborted\n  File \"worker.py\", line 1\nModuleNotFoundError: No module named 'kaspr_delta'\n"
         )
 
     with pytest.raises(SetupError, match=r"cannot run Python functions \(ModuleNotFoundError: No module named 'kaspr_"):

@@ -26,7 +26,6 @@ def test_on_aws_only_the_log_store_is_set() -> None:
     assert LOG_STORE.is_file()
     assert S3.settings() == {
         "spark.delta.logStore.s3a.impl": "io.kaspr.delta.ConditionalLogStore",
-        "spark.jars": str(LOG_STORE),
         "spark.jars.excludes": "software.amazon.awssdk:bundle",
         "spark.delta.logStore.s3.impl": "io.kaspr.delta.ConditionalLogStore",
         "spark.sql.streaming.checkpointFileManagerClass": "io.kaspr.delta.ConditionalCheckpoint",
