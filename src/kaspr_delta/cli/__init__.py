@@ -65,9 +65,11 @@ def __getattr__(name: str) -> Any:
 
 
 def called(arguments: Sequence[str]) -> typer.Typer:
-    """The command line with the command that these arguments call, or with all if they call none."""
+    """The command line with the command that these arguments call, or with all if they call none: help lists them."""
     name = command_in(arguments)
-    return commands(name) if name in _MODULES else commands(*_MODULES)
+    if name in _MODULES:
+        return commands(name)
+    return commands() if "--version" in arguments else commands(*_MODULES)
 
 
 def command_in(arguments: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 from typer.core import TyperCommand
@@ -17,7 +17,9 @@ from kaspr_delta.cli.target import Target
 from kaspr_delta.disk_errors import disk_problem
 from kaspr_delta.errors import KasprError, SetupError
 from kaspr_delta.extras import required
-from kaspr_delta.storage.namespace import Warehouse
+
+if TYPE_CHECKING:
+    from kaspr_delta.storage.namespace import Warehouse
 
 _STDERR = 2
 

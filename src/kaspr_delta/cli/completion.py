@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from kaspr_delta.cli.target import Target
-from kaspr_delta.spec.kinds import short_kind
-from kaspr_delta.spec.manifest import KINDS
+from kaspr_delta.spec.kinds import KINDS_BY_COMMAND, short_kind
 
 if TYPE_CHECKING:
     from kaspr_delta.plan.definition.application import Plan
@@ -43,7 +42,7 @@ def _applied(target: Target) -> Iterator[Plan]:
 
 def complete_kind(incomplete: str) -> list[str]:
     """The kinds of resources, as they stand in ``kind/name``."""
-    return [name for name in sorted(map(short_kind, KINDS)) if name.startswith(incomplete)]
+    return [name for name in sorted(map(short_kind, KINDS_BY_COMMAND)) if name.startswith(incomplete)]
 
 
 complete_resource = _names_of(lambda plan: map(str, plan.runs))

@@ -14,12 +14,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from kaspr_delta.serde.json_lines import json_line
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
     from kaspr_delta.runtime.report import RunReport
 
 
@@ -31,18 +32,25 @@ _FILE_WIDTH = 120
 _LINES = 1_000
 _as_json: ContextVar[bool] = ContextVar("as_json", default=False)
 
-# Consoles are made at each use: tests and notebooks replace sys.stderr.
+# Consoles are made at each use: tests and notebooks replace sys.stderr. A name such as `:100:` stays as it is. Commands
+# that print lines do not import rich.
 
 
 def console() -> Console:
     """Where progress is shown."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    from rich.console import Console
+
+    return Console(stderr=True, emoji=False, highlight=False, soft_wrap=True)
 
 
 def results() -> Console:
     """Where results are shown, on standard output: as wide as the terminal, and wide enough in a file."""
-    screen = Console(highlight=False)
-    return screen if screen.is_terminal or "COLUMNS" in os.environ else Console(highlight=False, width=_FILE_WIDTH)
+    from rich.console import Console
+
+    screen = Console(emoji=False, highlight=False)
+    if not screen.is_terminal and "COLUMNS" not in os.environ:
+        screen.width = _FILE_WIDTH
+    return screen
 
 
 def print_lines(values: Iterable[Any]) -> None:
@@ -107,6 +115,8 @@ def announced(what: str, after: float = 2.0) -> Iterator[None]:
 
 def table_of(texts: Sequence[str], numbers: Sequence[str] = ()) -> Table:
     """An empty table with columns of texts, and then of numbers. A text is never cut."""
+    from rich.table import Table
+
     table = Table(box=None, header_style="bold")
     for heading in texts:
         table.add_column(heading, overflow="fold")

@@ -17,7 +17,7 @@ from kaspr_delta.cli.progress import note, print_lines
 from kaspr_delta.cli.table import key_of
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError, UsageError
-from kaspr_delta.serde.json_lines import objects_of
+from kaspr_delta.serde.files.json_objects import objects_of
 
 if TYPE_CHECKING:
     from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle

@@ -13,7 +13,6 @@ from kaspr_delta.cli.deployed import ProfileOption, RunsOption, TargetOption, jo
 from kaspr_delta.cli.progress import results, table_of
 from kaspr_delta.cli.target import Target
 from kaspr_delta.serde.json_lines import json_line
-from kaspr_delta.workspace import Workspace
 
 if TYPE_CHECKING:
     from kaspr_delta.runtime.report import Status
@@ -55,6 +54,8 @@ def status(
         kaspr-delta status --target prod
     """
     if deployed is not None:
+        from kaspr_delta.workspace import Workspace
+
         jobs = Workspace.connect(profile).jobs(deployed, target.app, runs=runs)
         if output == "json":
             typer.echo(json_line(jobs_as_json(jobs)))

@@ -1,4 +1,7 @@
-"""The warehouse and the application that a command is for, and the values for its manifests."""
+"""The warehouse and the application that a command is for, and the values for its manifests.
+
+Every command line has a target, also the help and the version. Models and tables are imported when it is used.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,14 @@ from kaspr_delta.cli.interruption import off_main_thread
 from kaspr_delta.cli.progress import announced
 from kaspr_delta.errors import ManifestError, UsageError
 from kaspr_delta.settings import warehouse_location
-from kaspr_delta.spec.diagnostics import has_errors
-from kaspr_delta.spec.loader import LoadedManifests, load_path, together
-from kaspr_delta.spec.values import NAME, Value, Values, unused
-from kaspr_delta.spec.values_file import read_values
-from kaspr_delta.storage.namespace import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kaspr_delta.application import Application
+    from kaspr_delta.spec.loader import LoadedManifests
+    from kaspr_delta.spec.values import Value, Values
+    from kaspr_delta.storage.namespace import Warehouse
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,16 @@ class Target:
     @property
     def location(self) -> Warehouse:
         """The warehouse: named, or that of the environment, or the default."""
+        from kaspr_delta.storage.namespace import Warehouse
+
         return Warehouse(warehouse_location(self.warehouse))
 
     @property
     def given(self) -> dict[str, Value]:
         """The values of ``--values`` and ``--set`` by name. Raises ManifestError and UsageError."""
+        from kaspr_delta.spec.diagnostics import has_errors
+        from kaspr_delta.spec.values_file import read_values
+
         given: dict[str, Value] = {}
         for file in self.files:
             read, findings = read_values(Path(file), file)
@@ -60,7 +66,9 @@ class Target:
 
     @property
     def _set(self) -> Mapping[str, Value]:
-        found = dict[str, Value]()
+        from kaspr_delta.spec.values import NAME
+
+        found: dict[str, Value] = {}
         for text in self.settings:
             name, sign, value = text.partition("=")
             if not sign or not NAME.fullmatch(name):
@@ -71,10 +79,15 @@ class Target:
     @property
     def values(self) -> Values:
         """The values for manifests. Raises ManifestError and UsageError."""
+        from kaspr_delta.spec.values import Values
+
         return Values(self.given, warehouse=self.location.folder)
 
     def load(self, path: Path) -> LoadedManifests:
         """The manifests of a path. A value of ``--set`` that they do not use is a warning."""
+        from kaspr_delta.spec.loader import LoadedManifests, load_path, together
+        from kaspr_delta.spec.values import unused
+
         loaded = load_path(path, values=self.values)
         return together([loaded, LoadedManifests((), tuple(unused(self._set, loaded.values)))])
 

@@ -1,14 +1,11 @@
-"""JSON lines, for people and programs that read lines: one object per line."""
+"""Records as JSON lines, for people and programs that read lines: one object per line."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import datetime, timezone
-from typing import Any, BinaryIO
+from typing import Any
 
-from kaspr_delta.serde.files.read import file_rows
-from kaspr_delta.serde.files.rows import FileRow, without_problems
 from kaspr_delta.serde.long_fraction import ExactEncoder, holds_long_fraction
 
 
@@ -21,21 +18,6 @@ def json_line(record: dict[str, Any]) -> str:
     except UnicodeEncodeError:
         return json.dumps(record, cls=how, default=_as_text, separators=(",", ":"))
     return line
-
-
-def objects_of(data: BinaryIO, name: str) -> Iterator[dict[str, Any]]:
-    """The objects of a file of JSON lines called ``name``, read as all files are (``serde.files``).
-
-    Raises UsageError, with the number of each line, for lines that are no JSON object.
-    """
-    for row in without_problems(map(_object, file_rows(data, name, "json"))):
-        yield row.cells
-
-
-def _object(row: FileRow) -> FileRow:
-    if row.problem is not None or isinstance(row.cells, dict):
-        return row
-    return row._replace(problem=f"expected an object with key and value, not {(row.text or '').strip()[:60]}")
 
 
 def _as_text(value: Any) -> str:

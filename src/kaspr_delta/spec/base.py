@@ -96,7 +96,7 @@ def checked(rule: Callable[[Any], Iterable[Problem]]) -> AfterValidator:
 class Spec(BaseModel):
     """A mapping in a manifest. ``key: `` without a value counts as absent, as it does in Kubernetes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, defer_build=True)
 
     @model_validator(mode="wrap")
     @classmethod

@@ -7,14 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import networkx as nx
-
 from kaspr_delta.control.figures import Figures
 from kaspr_delta.control.registry import Document
 from kaspr_delta.control.resource_status import ResourceStatus, kept_in, resource_statuses
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.drawing.picture import HEIGHT, WIDTH
+from kaspr_delta.plan.graph import graph_of, reached, turned
 from kaspr_delta.web.flows import flows
 from kaspr_delta.web.parts.listing import Asked
 from kaspr_delta.web.store import WebStore
@@ -104,10 +103,10 @@ def _is_asked_for(line: Line, asked: Asked) -> bool:
 
 def _around(plan: Plan, label: str) -> set[str] | None:
     """The labels of all boxes that a box depends on or that depend on it; None if there is no such box."""
-    graph: nx.DiGraph[str] = nx.DiGraph([(edge.source, edge.target) for edge in plan.drawn_edges])
+    graph = graph_of((edge.source, edge.target) for edge in plan.drawn_edges)
     if label not in graph:
         return None
-    return {label, *nx.ancestors(graph, label), *nx.descendants(graph, label)}
+    return reached(graph, label) | reached(turned(graph), label)
 
 
 def _sorted(lines: list[Line], sort: str) -> list[Line]:

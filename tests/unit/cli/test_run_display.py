@@ -7,7 +7,7 @@ from contextvars import copy_context
 import pytest
 from rich.console import Console
 
-from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, show_report
+from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report
 from kaspr_delta.cli.run_display import Board, shown
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.progress import BatchReport
@@ -111,3 +111,10 @@ def test_a_state_that_was_made_anew_stands_in_the_progress_and_in_the_report(
 
     copy_context().run(as_json)
     assert json.loads(capsys.readouterr().out)["resources"]["join/j"]["rebuilt"] == reason
+
+
+def test_a_name_between_colons_is_no_emoji(capsys: pytest.CaptureFixture[str]) -> None:
+    note("3 records on :100:")
+    results().print("topic/:100:")
+    printed = capsys.readouterr()
+    assert (printed.err, printed.out) == ("3 records on :100:\n", "topic/:100:\n")

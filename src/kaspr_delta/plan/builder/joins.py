@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import networkx as nx
-
 from kaspr_delta.functions.column_paths import Picked, path_of, picked
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan import names
@@ -15,6 +13,7 @@ from kaspr_delta.plan.builder.copartitioning import Copartitioning
 from kaspr_delta.plan.builder.sides import Side, Sides
 from kaspr_delta.plan.definition import joins as plans
 from kaspr_delta.plan.definition.storage import StoragePlan
+from kaspr_delta.plan.graph import graph_of, parts_in_order
 from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.join import JoinSpec
 
@@ -28,16 +27,15 @@ def join_plans(sides: Sides, copartitioning: Copartitioning) -> tuple[plans.Join
 def _feeders_first(application: DeclaredApplication) -> Iterator[Declared[JoinSpec]]:
     """The joins, each after the joins that it reads, so that it is known whether these wait."""
     writers = {channel_of(join): join.name for join in application.joins.values()}
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(sorted(application.joins))
+    feeds: list[tuple[str, str]] = []
     for join in application.joins.values():
         spec = join.spec
         tables = (name for name in (spec.left_table, spec.right_table) if name in application.joins)
         streams = (writers.get(side.channel or "") for side in (spec.left_stream, spec.right_stream) if side)
-        graph.add_edges_from((join.name, read) for read in (*tables, *streams) if read)
-    # Joins that are read come first. Joins that read one another in a circle may come in any order.
-    for together in nx.strongly_connected_components(graph):
-        yield from (application.joins[name] for name in sorted(together))
+        feeds += [(read, join.name) for read in (*tables, *streams) if read]
+    # Joins that read one another in a circle may come in any order.
+    for together in parts_in_order(graph_of(feeds, sorted(application.joins))):
+        yield from (application.joins[name] for name in together)
 
 
 def _plan(join: Declared[JoinSpec], sides: Sides, copartitioning: Copartitioning) -> plans.JoinPlan | None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-import networkx as nx
-
 from kaspr_delta.plan.definition import resources as plans
 from kaspr_delta.plan.definition.application import Stage
 from kaspr_delta.plan.definition.joins import AggregationPlan, JoinPlan, StreamPlan, TableTableJoinPlan
 from kaspr_delta.plan.drawing.picture import Edge
+from kaspr_delta.plan.graph import Graph, graph_of, parts_in_order, turned
 
 
 def data_flow(
@@ -50,30 +49,28 @@ def data_flow(
 def stages(resources: Iterable[plans.ResourceRef], edges: Iterable[Edge]) -> tuple[Stage, ...]:
     """The resources in stages: each needs only earlier ones to be quiet. Each loop is a stage of its own."""
     by_label = {str(resource): resource for resource in resources}
-    graph = _graph(edges)
-    graph.add_nodes_from(by_label)
-    together: nx.DiGraph[int] = nx.condensation(graph)
-    level: dict[int, int] = {}
+    graph = _graph(edges, by_label)
+    feeders = turned(graph)
+    level: dict[str, int] = {}
     runs_at: defaultdict[int, list[Stage]] = defaultdict(list)
-    for component in nx.topological_sort(together):
-        labels = sorted(together.nodes[component]["members"])
+    for labels in parts_in_order(graph):
         running = tuple(by_label[label] for label in labels if label in by_label)
-        before = [level[feeder] for feeder in together.predecessors(component)]
-        level[component] = max(before, default=0) + bool(running)
+        before = [level[feeder] for label in labels for feeder in feeders[label] if feeder in level]
+        depth = max(before, default=0) + bool(running)
+        level |= dict.fromkeys(labels, depth)
         if running:
-            # A component with one member is no loop: each way back leads over an agent, and from there over a topic
-            # or a table. A definition that feeds itself is refused.
-            runs_at[level[component]].append(Stage(running, loop=len(labels) > 1))
+            # A part with one label is no loop: each way back leads over an agent, and from there over a topic or a
+            # table. A definition that feeds itself is refused.
+            runs_at[depth].append(Stage(running, loop=len(labels) > 1))
     return tuple(stage for number in sorted(runs_at) for stage in _side_by_side(runs_at[number]))
 
 
 def groups(agents: Collection[plans.AgentPlan], tables: Collection[str]) -> tuple[tuple[plans.ResourceRef, ...], ...]:
     """Groups of agents that share ``tables``, directly or through others. Each group and all groups are sorted."""
-    graph: nx.Graph[str] = nx.Graph()
     refs = {str(agent.ref): agent.ref for agent in agents}
-    for agent in agents:
-        graph.add_edges_from((str(agent.ref), f"table/{table}") for table in agent.tables if table in tables)
-    members = (tuple(sorted(refs[label] for label in part if label in refs)) for part in nx.connected_components(graph))
+    uses = [(str(agent.ref), f"table/{table}") for agent in agents for table in agent.tables if table in tables]
+    both_ways = graph_of([*uses, *((table, agent) for agent, table in uses)])
+    members = (tuple(sorted(refs[label] for label in part if label in refs)) for part in parts_in_order(both_ways))
     return tuple(sorted(members))
 
 
@@ -84,7 +81,13 @@ def definition_cycles(edges: Iterable[Edge]) -> tuple[tuple[str, ...], ...]:
     has no beginning.
     """
     defined = [edge for edge in edges if not edge.source.startswith("agent/") and not edge.target.startswith("agent/")]
-    return tuple(sorted(_from_the_first(circle) for circle in nx.simple_cycles(_graph(defined))))
+    graph = _graph(defined)
+    if not any(len(part) > 1 or part[0] in graph[part[0]] for part in parts_in_order(graph)):
+        return ()
+    import networkx as nx
+
+    circular: nx.DiGraph[str] = nx.DiGraph([(edge.source, edge.target) for edge in defined])
+    return tuple(sorted(_from_the_first(circle) for circle in nx.simple_cycles(circular)))
 
 
 def _edges_of_agent(
@@ -113,10 +116,8 @@ def _from_the_first(circle: list[str]) -> tuple[str, ...]:
     return (*circle[start:], *circle[:start])
 
 
-def _graph(edges: Iterable[Edge]) -> nx.DiGraph[str]:
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_edges_from((edge.source, edge.target) for edge in edges)
-    return graph
+def _graph(edges: Iterable[Edge], labels: Iterable[str] = ()) -> Graph:
+    return graph_of(((edge.source, edge.target) for edge in edges), labels)
 
 
 def _side_by_side(parts: Sequence[Stage]) -> Iterator[Stage]:

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import networkx as nx
-
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import PipelinePlan, ResourceRef
+from kaspr_delta.plan.graph import graph_of, reached
 
 _FOR = "waits for "
 
@@ -41,12 +40,12 @@ def what_for(reason: str) -> str:
 
 def with_readers(plan: Plan, reasons: Mapping[ResourceRef, str]) -> dict[ResourceRef, str]:
     """The reasons of resources that wait, and of the resources that depend on them."""
-    graph: nx.DiGraph[str] = nx.DiGraph(_dependencies(plan, reasons))
+    graph = graph_of(_dependencies(plan, reasons), map(str, reasons))
     kinds = (plan.topics, plan.tables, plan.joins, plan.agents, plan.tasks, plan.web_views)
     refs = {str(one.ref): one.ref for kind in kinds for one in kind}
     found = dict(reasons)
     for ref, reason in reasons.items():
-        for reader in nx.descendants(graph, str(ref)) if str(ref) in graph else ():
+        for reader in reached(graph, str(ref)):
             if reader in refs:
                 found.setdefault(refs[reader], reason_of_reader(ref, reason))
     return found

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import networkx as nx
+from kaspr_delta.plan.graph import Graph, graph_of, parts_in_order, turned
 
 WIDTH, HEIGHT = 200, 48
 # The gap between two columns has room for the texts above and below a line.
@@ -94,30 +94,27 @@ def picture(labels: Iterable[str], edges: Iterable[Edge], only: Collection[str] 
 
 def _columns(labels: Iterable[str], edges: list[Edge]) -> list[list[str]]:
     """The labels column by column: sources stand left of their targets, except in loops."""
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(labels)
-    graph.add_edges_from((edge.source, edge.target) for edge in edges)
-    together: nx.DiGraph[int] = nx.condensation(graph)
+    graph = graph_of(((edge.source, edge.target) for edge in edges), labels)
+    feeders = turned(graph)
     column: dict[str, int] = {}
-    first: dict[int, int] = {}
-    for part in nx.topological_sort(together):
-        start = max((first[before] for before in together.predecessors(part)), default=0)
-        members = sorted(together.nodes[part]["members"])
-        for offset, label in enumerate(members):  # a loop is unrolled
+    first: dict[str, int] = {}
+    for part in parts_in_order(graph):
+        start = max((first[feeder] for label in part for feeder in feeders[label] if feeder in first), default=0)
+        for offset, label in enumerate(part):  # a loop is unrolled
             column[label] = start + offset
-        first[part] = start + len(members)
+        first |= dict.fromkeys(part, start + len(part))
     for label in graph:  # a box without sources stands next to its first target: short lines
-        fed = [column[after] for after in graph.successors(label)]
-        if fed and not any(graph.predecessors(label)):
+        fed = [column[after] for after in graph[label]]
+        if fed and not feeders[label]:
             column[label] = min(fed) - 1
     columns: defaultdict[int, list[str]] = defaultdict(list)
     for label in sorted(column, key=lambda label: (column[label], label)):
         columns[column[label]].append(label)
-    _untangle([columns[number] for number in sorted(columns)], graph)
+    _untangle([columns[number] for number in sorted(columns)], graph, feeders)
     return [columns[number] for number in sorted(columns)]
 
 
-def _untangle(columns: Sequence[list[str]], graph: nx.DiGraph[str]) -> None:
+def _untangle(columns: Sequence[list[str]], graph: Graph, feeders: Graph) -> None:
     """Sort each column by the heights of the boxes that feed it, then by those that it feeds, and so on.
 
     The last pass goes with the data: a box stands beside those that feed it, where it is easy to find.
@@ -127,8 +124,7 @@ def _untangle(columns: Sequence[list[str]], graph: nx.DiGraph[str]) -> None:
         forward = number % 2 == 0
         for column in columns if forward else reversed(columns):
             beside = {
-                label: [height[one] for one in (graph.predecessors if forward else graph.successors)(label)]
-                or [height[label]]
+                label: [height[one] for one in (feeders if forward else graph)[label]] or [height[label]]
                 for label in column
             }
             column.sort(key=lambda label: (sum(beside[label]) / len(beside[label]), height[label]))
