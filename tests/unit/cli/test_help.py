@@ -9,7 +9,7 @@ from kaspr_delta.cli import application
 from tests.unit.cli.conftest import Kaspr, made_once
 
 COMMANDS = {info.name: info.callback for info in application.registered_commands}
-WITHOUT_WAREHOUSE = {"init", "deploy", "logs", "purge"}
+WITHOUT_WAREHOUSE = {"init", "deploy", "logs", "purge", "copy"}
 
 
 def examples(name: str) -> list[str]:
