@@ -79,4 +79,4 @@ def _show(copied: list[Copied]) -> None:
         numbers = (tables, checked.commits, sum(checked.rows.values()), checked.files, checked.bytes)
         table.add_row(one.schema, *(f"{number:,}" for number in numbers))
     results().print(table)
-    results().print("checked: each file and its size, the newest version of each table, and the rows by both logs")
+    typer.echo("checked: each file and its size, the newest version of each table, and the rows by both logs")

@@ -79,7 +79,7 @@ class Contents:
 
     @property
     def rest(self) -> list[str]:
-        """The files that come after the commits: the names of last checkpoints, and what is no table, such as streams."""
+        """The files after the commits: the names of last checkpoints, and all that is no table."""
         earlier = {*self.data, *self.checkpoints, *(commit.name for commit in self._commits)}
         return [name for name in self.files if name not in earlier]
 
