@@ -13,14 +13,15 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from kaspr_delta.errors import SetupError, StoreError, first_line
+from kaspr_delta.errors import SetupError, StoreError
+from kaspr_delta.storage.store_problems import NO_BUCKET, store_problem
 from kaspr_delta.storage.stores import store_of
 
 if TYPE_CHECKING:
@@ -236,9 +237,13 @@ class LocalFolder:
 
 @dataclass(frozen=True, slots=True)
 class BucketFolder:
-    """Implements Folder in a bucket, by obstore, which finds credentials and endpoint in the environment."""
+    """Implements Folder in a bucket, by obstore, which finds credentials and endpoint in the environment.
+
+    A request that fails is given up after so many ``seconds``; 0: as late as obstore does, after minutes.
+    """
 
     uri: str
+    seconds: int = field(default=0, kw_only=True, compare=False)
 
     is_here: ClassVar[bool] = False
     writes_if_absent: ClassVar[bool] = True
@@ -255,7 +260,7 @@ class BucketFolder:
         return store_of(self.uri).for_spark(self.uri)
 
     def __truediv__(self, name: str) -> BucketFolder:
-        return BucketFolder(f"{self.uri}/{name}")
+        return replace(self, uri=f"{self.uri}/{name}")
 
     def has_file(self, name: str) -> bool:
         with contextlib.suppress(FileNotFoundError):
@@ -349,7 +354,8 @@ class BucketFolder:
     @property
     def _store(self) -> ObjectStore:
         url = urlsplit(self.uri)
-        return _opened(f"{url.scheme}://{url.netloc}")
+        bucket = f"{url.scheme}://{url.netloc}"
+        return _opened_for(bucket, self.seconds) if self.seconds else _opened(bucket)
 
 
 def discard(folder: Folder) -> None:
@@ -389,6 +395,13 @@ def _opened(bucket: str) -> ObjectStore:
     return from_url(bucket, **store_of(bucket).client())
 
 
+@lru_cache(maxsize=16)
+def _opened_for(bucket: str, seconds: int) -> ObjectStore:
+    from obstore.store import from_url
+
+    return from_url(bucket, **store_of(bucket).client(seconds))
+
+
 @contextlib.contextmanager
 def _library(uri: str) -> Iterator[Any]:
     """The library that reaches a store, whose errors become a StoreError in one line."""
@@ -400,4 +413,8 @@ def _library(uri: str) -> Iterator[Any]:
     try:
         yield obstore
     except BaseError as error:
-        raise StoreError(f"{uri} cannot be reached or refuses: {first_line(error)[:300]}") from error
+        raise StoreError(store_problem(uri, error)) from error
+    except FileNotFoundError as error:
+        if NO_BUCKET in str(error):
+            raise StoreError(store_problem(uri, error)) from error
+        raise
