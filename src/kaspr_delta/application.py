@@ -39,6 +39,7 @@ from kaspr_delta.spec.durations import interval
 from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.spec.values import Value, Values
+from kaspr_delta.storage.copying.mark import refuse_unfinished
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, Layout
 from kaspr_delta.storage.lazy_session import because, is_running, lazy_session, session_of
 from kaspr_delta.storage.limits import Limits
@@ -145,6 +146,7 @@ class Application:
         Raises ManifestError (with every finding), NotFoundError, UsageError and SetupError.
         """
         location = Warehouse(warehouse_location(None if warehouse is None else str(warehouse)))
+        refuse_unfinished(location)
         if profile is not None:
             spark = _session_of(profile, location, spark)
         chosen = Values(values or {}, warehouse=location.folder)

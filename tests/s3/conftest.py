@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kaspr_delta.storage import folders
 from tests.ports import free_port
 
 SERVER = os.environ.get("KASPR_DELTA_S3_SERVER") or shutil.which("moto_server")
@@ -37,7 +38,9 @@ def endpoint() -> Iterator[str]:
             patched.setenv("AWS_ACCESS_KEY_ID", "key")
             patched.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
             patched.setenv("AWS_REGION", "us-east-1")
+            folders._opened.cache_clear()  # those of earlier servers
             yield f"http://127.0.0.1:{port}"
+        folders._opened.cache_clear()
     finally:
         process.kill()
         process.wait()

@@ -49,6 +49,10 @@ class Proxy:
         """Whether the answer to a request, which was made, does not arrive."""
         return False
 
+    def refuses(self, request: Request) -> bool:  # noqa: ARG002
+        """Whether a request fails with an error of the server, and is not made."""
+        return False
+
     def taken(self) -> list[Request]:
         """The requests since this was asked before."""
         found, self.requests = self.requests, []
@@ -67,6 +71,11 @@ class Proxy:
                 request = Request.of(self.command, self.path)
                 proxy.requests.append(request)
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                if proxy.refuses(request):
+                    self.send_response_only(500)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
                 onward = http.client.HTTPConnection(proxy.target)
                 onward.request(self.command, self.path, body, dict(self.headers))
                 answer = onward.getresponse()

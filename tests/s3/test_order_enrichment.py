@@ -24,10 +24,15 @@ def program(warehouse: str, *words: str) -> list[str]:
 
 
 def kaspr_delta(warehouse: str, *words: str, given: str = "") -> str:
-    """The output of a command, which tells no secret."""
+    """The output of a command over a warehouse, which tells no secret."""
+    return output(program(warehouse, *words), given)
+
+
+def output(command: list[str], given: str = "") -> str:
+    """The output of a program, which tells no secret."""
     environment = {**os.environ, "NO_COLOR": "1"}
     done = subprocess.run(  # noqa: S603
-        program(warehouse, *words), input=given, capture_output=True, text=True, check=False, env=environment
+        command, input=given, capture_output=True, text=True, check=False, env=environment
     )
     assert done.returncode == 0, done.stderr
     assert SECRET not in done.stdout + done.stderr

@@ -34,10 +34,11 @@ _MODULES = {
     "deploy": "deploy",
     "logs": "deployed",
     "purge": "deploy",
+    "copy": "copy",
     "schema": "validate",
     "doctor": "doctor",
 }
-_WITHOUT_WAREHOUSE = {"init", "deploy", "logs", "purge"}
+_WITHOUT_WAREHOUSE = {"init", "deploy", "logs", "purge", "copy"}
 
 
 @functools.cache

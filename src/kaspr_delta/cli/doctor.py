@@ -7,11 +7,10 @@ import platform
 import shutil
 import sys
 import tempfile
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 from rich.text import Text
@@ -25,8 +24,10 @@ from kaspr_delta.plan.names import delta_name
 from kaspr_delta.runtime.java import check_java
 from kaspr_delta.runtime.versions import Versions, installed, spark_is_elsewhere
 from kaspr_delta.spec.durations import interval
-from kaspr_delta.storage.folders import create_once
 from kaspr_delta.storage.namespace import Warehouse
+
+if TYPE_CHECKING:
+    from kaspr_delta.runtime.doctor.probe import Answer, Probe
 
 DoctorOutput = Literal["text", "json"]
 """The forms in which answers are shown."""
@@ -35,6 +36,8 @@ Line: TypeAlias = dict[str, str]
 """An answer: ``probe``, ``answer`` and ``seen``; of a probe of the warehouse also ``question`` and ``effect``."""
 
 _REPORT = "doctor.json"
+# Seconds for the probes of a store, which may not answer.
+_OF_A_STORE = 20.0
 _STYLES = {"ok": "green", "note": "yellow", "problem": "red"}
 
 
@@ -58,6 +61,8 @@ def doctor(
     answer says what the engine does about it. The manifests are not applied. All answers are in `doctor.json` too, in
     the folder of the warehouse or in the volume.
 
+    A bucket is always probed, by files and without Spark, in less than half a minute. It has no other probes.
+
     The exit code is 1 if something is missing or a probe finds a problem, else 0. A note is no problem.
 
     For example:
@@ -68,13 +73,16 @@ def doctor(
     """
     seconds = interval("--within", within) / 1_000
     grants = [Grant.of(text) for text in grant or ()]
+    in_bucket = target.location.store is not None
+    if in_bucket and path is not None:
+        raise UsageError("sources of manifests are not probed over a bucket: call the command without PATH")
     probes = probe or path is not None or (target.location.is_unity and spark_is_elsewhere())
     report = {"warehouse": target.location.text, "at": datetime.now(timezone.utc).isoformat(timespec="seconds")}
     answers = list(_checked(target.location))
     if output == "text":
         for one in answers:
             typer.echo(f"{'missing' if one['answer'] == 'problem' else 'ok':7}  {one['probe']}: {one['seen']}")
-    if probes and not _has_problem(answers):
+    if in_bucket or (probes and not _has_problem(answers)):  # a store needs no Java
         with working("Probing the warehouse"):
             found, folder = off_main_thread(lambda: _probed(target, path, grants, seconds))
         answers += found
@@ -99,6 +107,8 @@ def _checked(location: Warehouse) -> Iterator[Line]:
         "versions": _versions,
         "warehouse": lambda: _writable(location),
     }
+    if location.store is not None:  # it is probed
+        del checks["warehouse"]
     if spark_is_elsewhere():  # there it has its Java and Delta
         checks = {name: check for name, check in checks.items() if name in {"python", "warehouse"}}
     for name, check in checks.items():
@@ -111,7 +121,9 @@ def _checked(location: Warehouse) -> Iterator[Line]:
 def _probed(
     target: Target, path: Path | None, grants: Sequence[Grant], seconds: float
 ) -> tuple[list[Line], Path | None]:
-    """The answers of all probes, and the folder for the report; None if another doctor writes it."""
+    """The answers of all probes, and the folder for the report; None in a bucket, and if another doctor writes it."""
+    if target.location.store is not None:
+        return _store_probed(target.location, seconds), None
     from kaspr_delta.runtime.applying import only_plan
     from kaspr_delta.runtime.doctor.bench import SCRATCH, Bench
     from kaspr_delta.runtime.doctor.examination import ANOTHER, examine
@@ -119,14 +131,28 @@ def _probed(
     from kaspr_delta.storage.opening import open_tables
 
     location = target.location
-    if location.store is not None:
-        raise UsageError("a bucket has no probes: they try what a catalog allows")
     plan = None if path is None else only_plan(target.load(path), target.app)  # before Spark starts
     scratch = location.scratch(SCRATCH)
     named = plan.schema if plan else delta_name(target.app or "")
     namespace = scratch.namespace(named if location.is_unity else SCRATCH)
     bench = Bench(spark_session(location.log_file), open_tables(namespace))
-    found: list[Line] = [
+    found = _lines(examine(bench, plan, grants, seconds))
+    if found[0]["probe"] == ANOTHER.name:
+        return found, None
+    if namespace.disk is None:
+        return found, Path(str(namespace.checkpoints))
+    shutil.rmtree(namespace.disk, ignore_errors=True)
+    return found, namespace.disk.parent
+
+
+def _store_probed(location: Warehouse, seconds: float) -> list[Line]:
+    from kaspr_delta.runtime.doctor.store import examine_store
+
+    return _lines(examine_store(location, min(seconds, _OF_A_STORE)))
+
+
+def _lines(answered: Iterable[tuple[Probe[Any], Answer]]) -> list[Line]:
+    return [
         {
             "probe": one.name,
             "question": one.question,
@@ -134,14 +160,8 @@ def _probed(
             "seen": answer.seen,
             "effect": answer.effect,
         }
-        for one, answer in examine(bench, plan, grants, seconds)
+        for one, answer in answered
     ]
-    if found[0]["probe"] == ANOTHER.name:
-        return found, None
-    if namespace.disk is None:
-        return found, Path(str(namespace.checkpoints))
-    shutil.rmtree(namespace.disk, ignore_errors=True)
-    return found, namespace.disk.parent
 
 
 def _has_problem(answers: Iterable[Line]) -> bool:
@@ -194,11 +214,6 @@ def _jars() -> str:
 def _writable(location: Warehouse) -> str:
     if location.is_unity:
         return f"{location.text} (checked by --probe, or when a command runs)"
-    if location.store is not None:
-        tried = f"_tried-{uuid.uuid4().hex}"
-        create_once(location.root, tried, b"")
-        location.root.remove(tried)
-        return f"{location.folder} can be written, and creates a file only once"
     folder = Path(location.folder)
     try:
         existing = next(parent for parent in (folder, *folder.parents) if parent.exists())

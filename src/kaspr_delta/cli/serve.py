@@ -13,6 +13,7 @@ from kaspr_delta.cli.progress import note
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import UsageError
 from kaspr_delta.settings import APP_PORT_VARIABLE, SQL_WAREHOUSE_VARIABLE
+from kaspr_delta.storage.copying.mark import refuse_unfinished
 
 TOKEN_VARIABLE = "KASPR_DELTA_TOKEN"  # noqa: S105  the name of a variable, not a token
 
@@ -53,6 +54,7 @@ def serve(
     location = target.location
     if location.store is not None:
         raise UsageError("a bucket is not served yet: serve a folder, or a schema of Unity Catalog")
+    refuse_unfinished(location)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     chosen, documents = target.app, None
     if path is not None and location.is_unity:  # there, the server needs permission to read, not to write

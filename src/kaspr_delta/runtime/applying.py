@@ -19,6 +19,7 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.spec.diagnostics import Finding, sorted_findings
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.spec.loader import LoadedManifests
+from kaspr_delta.storage.copying.mark import refuse_unfinished
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import folder_tables, open_tables, opened_system
 
@@ -36,7 +37,11 @@ class Outcome:
 
 
 def registry_of(warehouse: Warehouse, schema: str, app: str | None = None) -> Registry:
-    """The registry of an application. In a folder, here or in a bucket, it does not need Spark."""
+    """The registry of an application. In a folder, here or in a bucket, it does not need Spark.
+
+    Raises SetupError for an unfinished copy of a warehouse.
+    """
+    refuse_unfinished(warehouse)
     spark = None
     if warehouse.is_unity:
         from kaspr_delta.runtime.session import session_for

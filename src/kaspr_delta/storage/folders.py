@@ -12,14 +12,16 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from kaspr_delta.errors import SetupError, StoreError, first_line
+from kaspr_delta.errors import SetupError, StoreError
+from kaspr_delta.storage.store_problems import NO_BUCKET, store_problem
 from kaspr_delta.storage.stores import store_of
 
 if TYPE_CHECKING:
@@ -32,6 +34,20 @@ class Stamp(NamedTuple):
 
     time: float
     identity: str
+
+
+class File(NamedTuple):
+    """The size of a file in bytes, and the time at which it was written, in nanoseconds."""
+
+    size: int
+    at: int
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+# A file is copied in parts of about so many bytes; in a bucket, a file of more of them is uploaded in parts.
+_PART = 8 << 20
+# Parts of a file that are uploaded at once, while the next one is read.
+_UPLOADS = 2
 
 
 class Folder(Protocol):
@@ -72,8 +88,14 @@ class Folder(Protocol):
     def stamp(self, name: str) -> Stamp:
         """The stamp of a file. Raises FileNotFoundError."""
 
+    def files(self) -> dict[str, File]:
+        """All files in it and in the folders below, by their names from here."""
+
     def read(self, name: str) -> bytes:
         """The content of a file. Raises FileNotFoundError."""
+
+    def parts(self, name: str) -> Iterator[bytes]:
+        """The content of a file of any size, in parts. Raises FileNotFoundError."""
 
     def open(self, name: str) -> IO[bytes]:
         """A file, opened to read parts of it. Raises FileNotFoundError."""
@@ -89,6 +111,12 @@ class Folder(Protocol):
 
     def writing(self, name: str) -> contextlib.AbstractContextManager[IO[bytes]]:
         """A new file, to be written in parts."""
+
+    def write_parts(self, name: str, parts: Iterable[bytes], at: int) -> None:
+        """Write a file of any size, or replace it, with the folders above: readers see it when it is whole.
+
+        ``at`` is the time at which it was written, as in ``files``; in a bucket the store sets its own.
+        """
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -140,8 +168,22 @@ class LocalFolder:
         found = (self.path / name).stat()
         return Stamp(found.st_mtime, f"{found.st_ino} {found.st_mtime_ns}")
 
+    def files(self) -> dict[str, File]:
+        found = dict[str, File]()
+        for folder, _, names in os.walk(self.path):
+            for path in (Path(folder, name) for name in names):
+                with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+                    about = path.stat()
+                    found[path.relative_to(self.path).as_posix()] = File(about.st_size, about.st_mtime_ns)
+        return found
+
     def read(self, name: str) -> bytes:
         return (self.path / name).read_bytes()
+
+    def parts(self, name: str) -> Iterator[bytes]:
+        with self.open(name) as file:
+            while part := file.read(_PART):
+                yield part
 
     def open(self, name: str) -> IO[bytes]:
         return (self.path / name).open("rb")
@@ -173,6 +215,18 @@ class LocalFolder:
         with (self.path / name).open("wb") as file:
             yield file
 
+    def write_parts(self, name: str, parts: Iterable[bytes], at: int) -> None:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f".{uuid.uuid4().hex}.unfinished")
+        try:
+            with new.open("xb") as file:
+                file.writelines(parts)
+            os.utime(new, ns=(at, at))
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
+
     def remove(self, name: str) -> None:
         (self.path / name).unlink(missing_ok=True)
 
@@ -183,9 +237,13 @@ class LocalFolder:
 
 @dataclass(frozen=True, slots=True)
 class BucketFolder:
-    """Implements Folder in a bucket, by obstore, which finds credentials and endpoint in the environment."""
+    """Implements Folder in a bucket, by obstore, which finds credentials and endpoint in the environment.
+
+    A request that fails is given up after so many ``seconds``; 0: as late as obstore does, after minutes.
+    """
 
     uri: str
+    seconds: int = field(default=0, kw_only=True, compare=False)
 
     is_here: ClassVar[bool] = False
     writes_if_absent: ClassVar[bool] = True
@@ -202,7 +260,7 @@ class BucketFolder:
         return store_of(self.uri).for_spark(self.uri)
 
     def __truediv__(self, name: str) -> BucketFolder:
-        return BucketFolder(f"{self.uri}/{name}")
+        return replace(self, uri=f"{self.uri}/{name}")
 
     def has_file(self, name: str) -> bool:
         with contextlib.suppress(FileNotFoundError):
@@ -231,9 +289,19 @@ class BucketFolder:
         with _library(self.uri) as obstore:
             return _stamp_of(obstore.head(self._store, self._at(name)))
 
+    def files(self) -> dict[str, File]:
+        prefix = f"{self._at('.')}/".lstrip("/")
+        with _library(self.uri) as obstore:
+            found = [one for some in obstore.list(self._store, prefix) for one in some]
+        return {one["path"].removeprefix(prefix): File(one["size"], _nanoseconds(one)) for one in found}
+
     def read(self, name: str) -> bytes:
         with _library(self.uri) as obstore:
             return bytes(obstore.get(self._store, self._at(name)).bytes())
+
+    def parts(self, name: str) -> Iterator[bytes]:
+        with _library(self.uri) as obstore:
+            yield from map(bytes, obstore.get(self._store, self._at(name)).stream(min_chunk_size=_PART))
 
     def open(self, name: str) -> IO[bytes]:
         return io.BytesIO(self.read(name))
@@ -261,6 +329,14 @@ class BucketFolder:
             file.seek(0)
             obstore.put(self._store, self._at(name), file)
 
+    def write_parts(self, name: str, parts: Iterable[bytes], at: int) -> None:  # noqa: ARG002  the store has its own
+        with _library(self.uri) as obstore:
+            # Nothing is there until it is closed, which an error prevents.
+            writer = obstore.open_writer(self._store, self._at(name), buffer_size=_PART, max_concurrency=_UPLOADS)
+            for part in parts:
+                writer.write(part)
+            writer.close()
+
     def remove(self, name: str) -> None:
         with _library(self.uri) as obstore:
             obstore.delete(self._store, self._at(name))
@@ -278,7 +354,8 @@ class BucketFolder:
     @property
     def _store(self) -> ObjectStore:
         url = urlsplit(self.uri)
-        return _opened(f"{url.scheme}://{url.netloc}")
+        bucket = f"{url.scheme}://{url.netloc}"
+        return _opened_for(bucket, self.seconds) if self.seconds else _opened(bucket)
 
 
 def discard(folder: Folder) -> None:
@@ -305,11 +382,24 @@ def _stamp_of(found: Any) -> Stamp:
     return Stamp(found["last_modified"].timestamp(), f"{found['last_modified']} {found['e_tag']}")
 
 
+def _nanoseconds(found: Any) -> int:
+    """The time of a file by the metadata of obstore."""
+    at: datetime = found["last_modified"]
+    return (at - _EPOCH) // timedelta(microseconds=1) * 1_000
+
+
 @lru_cache(maxsize=16)
 def _opened(bucket: str) -> ObjectStore:
     from obstore.store import from_url
 
     return from_url(bucket, **store_of(bucket).client())
+
+
+@lru_cache(maxsize=16)
+def _opened_for(bucket: str, seconds: int) -> ObjectStore:
+    from obstore.store import from_url
+
+    return from_url(bucket, **store_of(bucket).client(seconds))
 
 
 @contextlib.contextmanager
@@ -323,4 +413,8 @@ def _library(uri: str) -> Iterator[Any]:
     try:
         yield obstore
     except BaseError as error:
-        raise StoreError(f"{uri} cannot be reached or refuses: {first_line(error)[:300]}") from error
+        raise StoreError(store_problem(uri, error)) from error
+    except FileNotFoundError as error:
+        if NO_BUCKET in str(error):
+            raise StoreError(store_problem(uri, error)) from error
+        raise

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ _CHECKPOINT_FILES = "io.kaspr.delta.ConditionalCheckpoint"  # of the same jar
 _SDK_OF = {"3.5.0": "2.35.4"}
 # The parts of the SDK that hadoop-aws uses: all of it, the ``bundle``, is 686 MB.
 _SDK_PARTS = ("s3", "s3-transfer-manager", "sts")
+
+# The tries of a request, beside the first one, of somebody who does not wait.
+_FEW_RETRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +48,17 @@ class Store:
         """The options of delta-rs beside the environment."""
         return {"AWS_ALLOW_HTTP": "true"} if _is_without_tls() else None
 
-    def client(self) -> Mapping[str, Any]:
-        """The options of obstore beside the environment."""
-        return {"client_options": {"allow_http": True}} if _is_without_tls() else {}
+    def client(self, seconds: int = 0) -> Mapping[str, Any]:
+        """The options of obstore beside the environment. A request is given up after so many seconds, if not 0."""
+        options: dict[str, Any] = {"allow_http": True} if _is_without_tls() else {}
+        if not seconds:
+            return {"client_options": options} if options else {}
+        limit = timedelta(seconds=seconds)
+        pauses = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=1), "base": 2}
+        return {
+            "client_options": {**options, "timeout": limit, "connect_timeout": limit},
+            "retry_config": {"max_retries": _FEW_RETRIES, "retry_timeout": limit, "backoff": pauses},
+        }
 
     def packages(self, hadoop: str) -> list[str]:
         """The packages with which Spark reaches the store. Raises SetupError for a version of Hadoop never tried."""
@@ -69,8 +81,8 @@ class Store:
             name.replace(self.spark_scheme, self.scheme): value,
             f"spark.hadoop.fs.{self.scheme}.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         }
-        if endpoint := _endpoint():  # one's own server: its buckets are in the path, not in the name of the host
-            found |= {"spark.hadoop.fs.s3a.endpoint": endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}
+        if own := endpoint():  # its buckets are in the path, not in the name of the host
+            found |= {"spark.hadoop.fs.s3a.endpoint": own, "spark.hadoop.fs.s3a.path.style.access": "true"}
         if region := os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"):
             found["spark.hadoop.fs.s3a.endpoint.region"] = region
         return found
@@ -81,12 +93,13 @@ STORES: Mapping[str, Store] = {"s3": _S3, "s3a": _S3}
 """The known stores, by the schemes of their URIs."""
 
 
-def _endpoint() -> str:
+def endpoint() -> str:
+    """The address of a server of one's own; empty for AWS."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
 
 
 def _is_without_tls() -> bool:
-    return _endpoint().startswith("http://")
+    return endpoint().startswith("http://")
 
 
 def store_of(uri: str) -> Store:

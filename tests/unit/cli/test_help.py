@@ -9,7 +9,7 @@ from kaspr_delta.cli import application
 from tests.unit.cli.conftest import Kaspr, made_once
 
 COMMANDS = {info.name: info.callback for info in application.registered_commands}
-WITHOUT_WAREHOUSE = {"init", "deploy", "logs", "purge"}
+WITHOUT_WAREHOUSE = {"init", "deploy", "logs", "purge", "copy"}
 
 
 def examples(name: str) -> list[str]:
@@ -41,7 +41,7 @@ def test_help_has_no_broken_lines_and_shows_the_warehouse_variable_and_the_appli
         broken = [line for line in help_text.splitlines() if re.fullmatch(r" \w+ *", line)]
         assert broken == []
         assert ("KASPR_DELTA_WAREHOUSE" in help_text) is (name not in WITHOUT_WAREHOUSE)
-        assert ("--app" in help_text) is (name not in {"init", "deploy", "purge"})
+        assert ("--app" in help_text) is (name not in {"init", "deploy", "purge", "copy"})
     assert f" {name} " in kaspr("--help").out
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -72,6 +74,33 @@ def test_parquet_is_written_in_parts_and_read_in_parts(folder: Folder) -> None:
     with folder.open("rows.parquet") as file:
         assert pq.ParquetFile(file).metadata.num_rows == 6
     assert pq.read_table(io.BytesIO(folder.read("rows.parquet"))).num_rows == 6
+
+
+@pytest.mark.parametrize("size", [0, 1, 20 << 20])
+def test_a_file_of_any_size_is_copied_in_parts_of_few_bytes(folder: Folder, size: int) -> None:
+    content, at = os.urandom(size), 1_700_000_000_123_456_789
+    folder.write_parts("a b/c=%20/ü", [content[: size // 2], content[size // 2 :]], at)
+    assert folder.files()["a b/c=%20/ü"].size == size
+    parts = list(folder.parts("a b/c=%20/ü"))
+    assert b"".join(parts) == content
+    if folder.is_here:
+        assert max(map(len, parts), default=0) <= 8 << 20
+        assert folder.files() == {"a b/c=%20/ü": (size, at)}
+    folder.write_parts("a b/c=%20/ü", [b"1"], at)
+    folder.write_parts("d", [b"2"], at)
+    assert {name: file.size for name, file in folder.files().items()} == {"a b/c=%20/ü": 1, "d": 1}
+    with pytest.raises(FileNotFoundError):
+        list(folder.parts("nothing"))
+
+
+def test_a_file_whose_parts_end_in_an_error_is_not_there(folder: Folder) -> None:
+    def parts() -> Iterator[bytes]:
+        yield b"1" * (20 << 20)
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        folder.write_parts("x", parts(), 0)
+    assert folder.files() == {}
 
 
 def test_a_lease_is_held_once(folder: Folder) -> None:

@@ -1,8 +1,9 @@
 """The commits that were removed from the log of a topic or channel: who starts late reads their rows all the same.
 
 Rows are only appended to such a table. So all that its change feed needs of a commit is its version, its time and the
-names of the files that it added. They are kept in Parquet files beside the log, each for a range of versions. Only on
-this machine: in a bucket two machines could keep the same commits at once.
+names of the files that it added. They are kept in Parquet files beside the log, each for a range of versions. They are
+written on this machine only: in a bucket two machines could keep the same commits at once. They are read there all the
+same, for a warehouse may have been copied to it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kaspr_delta.storage.folders import Folder, LocalFolder
-from kaspr_delta.storage.native.log_files import actions_of, commit_file, rows_of
+from kaspr_delta.storage.native.log_files import actions_of, commit_file, last_listed, listed, rows_of
 
 _FOLDER = "_commits"  # Delta takes no file for one of the table if the name of its folder begins like that
 _PART = re.compile(r"(\d{20})-(\d{20})\.parquet")
@@ -28,6 +29,10 @@ FILES = pa.schema(
     [("version", pa.int64()), ("at", pa.timestamp("ms", "UTC")), ("file", pa.string()), ("rows", pa.int64())]
 )
 """The columns of added files: version and time of the commit, name of the file, number of its rows."""
+
+
+# By table in a bucket, the files with removed commits, and the life of the table in which they were listed.
+_in_buckets: dict[str, tuple[object, list[str]]] = {}
 
 
 class _Part(NamedTuple):
@@ -144,9 +149,20 @@ def _added_by(location: Folder, version: int) -> Iterator[dict[str, Any]]:
 
 
 def _all_parts(location: Folder) -> list[_Part]:
-    names = location.names(_FOLDER) if location.is_here else []
+    names = location.names(_FOLDER) if location.is_here else _names_in_bucket(location)
     found = (match for match in map(_PART.fullmatch, names) if match is not None)
     return sorted(_Part(int(match[1]), int(match[2]), match[0]) for match in found)
+
+
+def _names_in_bucket(location: Folder) -> list[str]:
+    """The files with removed commits of a table in a bucket: nobody writes them there, so they are listed once."""
+    looked = last_listed(location) or listed(location)
+    if looked is None:
+        return []
+    known = _in_buckets.get(str(location))
+    if known is None or known[0] is not looked.life:
+        known = _in_buckets[str(location)] = looked.life, location.names(_FOLDER)
+    return known[1]
 
 
 def _parts(location: Folder) -> list[_Part]:

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import time
+import uuid
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kaspr_delta.storage.folders import LocalFolder
+from kaspr_delta.storage.folders import BucketFolder, LocalFolder
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.delta_rs import DeltaRs
@@ -222,3 +223,37 @@ def test_parts_that_a_larger_one_has_taken_in_do_not_count(twins: tuple[DeltaRs,
     saved.rename(small)
     assert feed_by_files(delta, 0, 4) == Counter({(1, "a"): 1, (2, "b"): 1, (3, "c"): 1, (4, "d"): 1})
     assert delta.open("t").vacuum(0, dry_run=True, enforce_retention_duration=False) == []
+
+
+def test_removed_commits_of_a_table_that_was_copied_to_a_bucket_are_read_and_listed_once(
+    twins: tuple[DeltaRs, DeltaRs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cleaned, whole = twins
+    for delta in twins:
+        for number in range(6):
+            append(delta, f"{number}")
+    keep_commits(folder_of(cleaned), 4)
+    for version in range(4):
+        folder_of(cleaned).remove(commit_file(version))
+    memory = pytest.importorskip("obstore.store").MemoryStore()
+    monkeypatch.setattr("kaspr_delta.storage.folders._opened", lambda _: memory)
+    bucket = BucketFolder(f"s3://bucket/{uuid.uuid4().hex}")
+    for name in folder_of(cleaned).files():
+        bucket.write(name, folder_of(cleaned).read(name))
+    listed: list[str] = []
+    names = BucketFolder.names
+
+    def noted(folder: BucketFolder, name: str = ".") -> list[str]:
+        listed.append(name)
+        return names(folder, name)
+
+    monkeypatch.setattr(BucketFolder, "names", noted)
+    assert end_of_old(bucket) == 4
+    found = files_added(bucket, 0, 6)
+    assert found["version"].to_pylist() == files_added(folder_of(whole), 0, 6)["version"].to_pylist() == [*range(1, 7)]
+    assert found["file"].to_pylist() == files_added(folder_of(cleaned), 0, 6)["file"].to_pylist()
+    assert listed == ["_commits"]
+    bucket.remove_all()
+    bucket.write(commit_file(0), b"{}")  # another table
+    newest_version(bucket)
+    assert end_of_old(bucket) == 0

@@ -1,0 +1,1 @@
+"""Copies of whole warehouses in folders, here and in buckets."""

@@ -1,0 +1,42 @@
+"""Errors of a store of objects, each as one sentence that says what to do."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+from kaspr_delta.errors import first_line
+from kaspr_delta.storage.stores import endpoint
+
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_CREDENTIALS = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
+# The address at which a machine of AWS asks for its role.
+_ROLE = "169.254.169.254"
+NO_BUCKET = "NoSuchBucket"
+"""The code of an error in a store that has no such bucket."""
+_NOT_ACCEPTED = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "InvalidClientTokenId")
+_LONGEST = 300
+
+
+def store_problem(uri: str, error: BaseException) -> str:
+    """One sentence that names the problem of a store and the remedy; it tells no key."""
+    text = str(error)
+    found = _CODE.search(text)
+    code, bucket, place = "" if found is None else found[1], urlsplit(uri).netloc, endpoint() or "AWS"
+    sentences = (
+        (_ROLE in text, f"cannot be reached without credentials: set {_CREDENTIALS}, or give this machine a role"),
+        (code == NO_BUCKET, f"cannot be reached: {place} has no bucket {bucket}. Create it, or name another one"),
+        (code == "RequestTimeTooSkewed", "refuses requests because the clock of this machine is wrong: set it"),
+        (code in _NOT_ACCEPTED, f"refuses the credentials ({code}): check {_CREDENTIALS}, AWS_SESSION_TOKEN"),
+        (
+            "403 Forbidden" in text,
+            f"refuses access ({code or 403}): these credentials need to list, read, write and remove files there",
+        ),
+        ("incorrectly configured region" in text, "is in another region: set AWS_REGION to that of the bucket"),
+        (
+            "error sending request" in text,
+            f"cannot be reached: {place} does not answer. Check AWS_ENDPOINT_URL and the network",
+        ),
+    )
+    other = f"cannot be reached or refuses: {code or first_line(error)[:_LONGEST]}"
+    return f"{uri} {next((sentence for holds, sentence in sentences if holds), other)}"
