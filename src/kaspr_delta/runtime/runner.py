@@ -66,7 +66,10 @@ _TRY_AGAIN = 300.0
 
 @dataclass
 class Runner:
-    """Runs the resources of a plan on one warehouse. ``started`` holds the moment from which each schedule counts."""
+    """Runs the resources of a plan on one warehouse; those that wait are in no stage or group of a plan.
+
+    ``started`` holds the moment from which each schedule counts.
+    """
 
     spark: SparkSession
     delta: Tables
@@ -365,14 +368,9 @@ class Runner:
         return any(agent is not None and names_topics(agent) for agent in agents)
 
     def _stages(self, only: Iterable[ResourceRef]) -> list[Stage]:
-        wanted = set(only)
-        waiting = {ref for ref, _ in self.plan.waiting}
-        stages = []
-        for stage in self.plan.stages:
-            chosen = tuple(r for r in stage.resources if r not in waiting and (not wanted or r in wanted))
-            if chosen:
-                stages.append(Stage(chosen, stage.loop))
-        return stages
+        wanted = set(only) or set(self.plan.runs)
+        chosen = (Stage(tuple(ref for ref in one.resources if ref in wanted), one.loop) for one in self.plan.stages)
+        return [stage for stage in chosen if stage.resources]
 
     @contextlib.contextmanager
     def _recovered(self, refs: Sequence[ResourceRef]) -> Iterator[Mapping[str, Mapping[str, int]]]:
@@ -451,8 +449,7 @@ class Runner:
         return list(dict.fromkeys([*refs, *(one for some in companions for one in some)]))
 
     def _companions(self, ref: ResourceRef) -> list[ResourceRef]:
-        waiting = {other for other, _ in self.plan.waiting}
-        return [other for other in self.plan.group_of(ref) if other != ref and other not in waiting]
+        return [other for other in self.plan.group_of(ref) if other != ref]
 
 
 def _refs(stages: Iterable[Stage]) -> list[ResourceRef]:
