@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from kaspr_delta.control.rebuilds import comparison_in
 from kaspr_delta.control.totals import last_of
 from kaspr_delta.engine.batch.comparison import Comparison, end_comparison, hide, shows_new
+from kaspr_delta.engine.batch.new_stream import have_nothing_to_do
 from kaspr_delta.engine.batch.progress import folded_batches, folded_until, forget_old_daily
 from kaspr_delta.engine.batch.recovery import Recovery
-from kaspr_delta.engine.batch.stream_run import ResourceRun, have_nothing_to_do
+from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.engine.retention import clean_logs, remove_old
 from kaspr_delta.errors import NotQuietError, RebuildNeededError
 from kaspr_delta.plan.definition.application import Plan, Stage
@@ -357,9 +358,9 @@ class Runner:
             reactions = [(ref, self.plan.reaction(ref)) for ref in refs]
             if any(shows_new(self.delta, self.spark, *one) for one in reactions):  # perhaps a rebuild was killed
                 return False
-            runs = [run_of(self.delta, self.plan, ref) for ref in refs]
+            recoveries = [run_of(self.delta, self.plan, ref).recovery for ref in refs]
             self._remove_old()  # before the look: the readers of a table see its deletions in this run
-            return have_nothing_to_do(self.spark, runs, folded_batches(self.delta, self.spark))
+            return have_nothing_to_do(self.spark, recoveries, folded_batches(self.delta, self.spark))
         except Exception:  # noqa: BLE001  under the locks it is raised again, and the resource is named
             return False
 

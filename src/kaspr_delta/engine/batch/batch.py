@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.counters import BatchTiming
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import Committed, Folding
@@ -17,6 +17,7 @@ from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.batch.migrations import check_format
 from kaspr_delta.engine.batch.progress import BatchReport, Reported, folded_batches
 from kaspr_delta.engine.batch.resource import Resource
+from kaspr_delta.engine.batch.sources import SourceTable
 from kaspr_delta.engine.batch.topic_commit import DirectAppend, appended
 from kaspr_delta.engine.rows.adaptive import plan_for
 from kaspr_delta.engine.rows.local_rows import LocalRows
@@ -50,6 +51,19 @@ class BatchRunner:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "listener": None}  # the server has no listener
+
+    @property
+    def stream_start(self) -> Start:
+        """The start of the resource's stream. Raises RuntimeError before the recovery."""
+        if self.log.end.start is None:
+            msg = f"{self.resource.ref} was not recovered"
+            raise RuntimeError(msg)
+        return self.log.end.start
+
+    def sources(self, spark: SparkSession) -> dict[str, SourceTable]:
+        """The sources that the stream reads, by name: those that its start names."""
+        began = self.stream_start.positions
+        return {name: source for name, source in self.resource.sources(spark).items() if name in began}
 
     @property
     def lock(self) -> AbstractContextManager[Any]:

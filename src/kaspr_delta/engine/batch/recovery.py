@@ -135,10 +135,10 @@ class Recovery:
         runner, log = self.runner, self.runner.log.end
         if log.start is None:
             return None
-        sources = {name: one for name, one in runner.resource.sources(spark).items() if name in log.start.positions}
+        sources = runner.sources(spark)
         if not any(source.by_offset for source in sources.values()):
             return None
-        tables = {name: source.table for name, source in sources.items() if source.table is not None}
+        tables = {name: source.table for name, source in sources.items() if source.table}
         versions = {table: runner.delta.newest(spark, table).version for table in tables.values()}
         as_they_are = runner.delta.as_they_are(versions)
         if as_they_are is None or len(tables) < len(sources):
@@ -197,7 +197,8 @@ class Recovery:
     ) -> None:
         """Commit and fold the first batch of a new checkpoint (see ``Log.begin``)."""
         runner, (decision, positions) = self.runner, begun
-        tables, times = table_ids(runner, spark), commit_times(runner, spark, positions)
+        tables = table_ids(runner, spark)
+        times = commit_times(runner, spark, positions) if tables else {}
         start = Start(runner.resource.definition, positions, tables=tables, times=times)
         timing.done("decide")
         folds = again or decision.effects.max_rows != 0
@@ -216,20 +217,16 @@ def table_ids(runner: BatchRunner, spark: SparkSession) -> Mapping[str, str]:
     if runner.delta.namespace.streams_go_on:
         return {}
     sources = resource.sources(spark)
-    if any(source.table is None for source in sources.values()):  # only the stream knows how far it has read
+    if not all(source.table for source in sources.values()):  # only the stream knows how far it has read
         return {}
-    return {name: str(runner.delta.table_id(spark, str(source.table))) for name, source in sources.items()}
+    return {name: str(runner.delta.table_id(spark, source.table)) for name, source in sources.items()}
 
 
 def commit_times(runner: BatchRunner, spark: SparkSession, positions: Mapping[str, int]) -> Mapping[str, str]:
-    """By source, the time of the commit at its position, if that is the newest one; empty if streams are continued."""
-    resource, times = runner.resource, dict[str, str]()
-    if not runner.delta.namespace.streams_go_on:
-        for name, source in resource.sources(spark).items():
-            newest = None if source.table is None else runner.delta.newest(spark, source.table)
-            if newest is not None and source.upto(newest.version) == positions.get(name):
-                times[name] = newest.time
-    return times
+    """By source, the time of the commit at its position, if that is the newest one."""
+    sources = runner.resource.sources(spark)
+    newest = {name: runner.delta.newest(spark, source.table) for name, source in sources.items()}
+    return {name: at.time for name, at in newest.items() if sources[name].upto(at.version) == positions.get(name)}
 
 
 def cannot_go_on(resource: Resource[Any], reason: str) -> KasprError:

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from kaspr_delta.engine.batch.checkpoint import FIRST, BatchId, Start
 from kaspr_delta.engine.batch.counters import work
 from kaspr_delta.engine.batch.dead_letters import Renewed, fold_dead_letters, renew_dead_letters
-from kaspr_delta.engine.batch.decision import Decision, Folded, LoggedBatch, SourceTable
+from kaspr_delta.engine.batch.decision import Decision, Folded, LoggedBatch
+from kaspr_delta.engine.batch.sources import SourceTable, sources_of
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import read_back, union_all
 from kaspr_delta.engine.rows.rows import Rows
@@ -115,7 +116,7 @@ class Resource(Generic[PlanT]):
 
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         """The sources that it reads now. When they change, a new checkpoint continues where the old one stopped."""
-        raise NotImplementedError
+        return sources_of(self.application, self.ref)
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         """The stream of changes and records of the sources in ``start``, from their positions on."""
