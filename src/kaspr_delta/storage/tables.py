@@ -31,9 +31,8 @@ from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.spark.description import Description
 from kaspr_delta.storage.spark.look_up import having
 from kaspr_delta.storage.spark.merge import as_stored, merge_statement
-from kaspr_delta.storage.spark.retries import asked_again, retried
 from kaspr_delta.storage.spark.sql_text import alterations, creation, listed
-from kaspr_delta.storage.statistics import Statistics
+from kaspr_delta.storage.statistics import Statistics, asked_again, retried
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
