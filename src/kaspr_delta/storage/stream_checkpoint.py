@@ -41,8 +41,8 @@ class Position(NamedTuple):
     def has_read(self, version: int, change_files: int | None) -> bool:
         """Whether the stream has read everything up to a version, which has this number of change data files.
 
-        If a commit has change data files, Spark's offset stays at its version after the last file. If it has none, the
-        offset moves to the next version.
+        Once commit 7 is read, Spark's offset is at version 8, or, if the commit has two change data files, at version 7
+        with two files.
         """
         if self.version > version:
             return True

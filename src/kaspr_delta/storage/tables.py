@@ -114,7 +114,7 @@ class Scan:
 
     @property
     def reads_files(self) -> bool:
-        """Whether the driver reads the rows from files: it takes no Spark job, and a fraction of the time."""
+        """Whether the scan is answered without Spark, from the files: in a fraction of the time."""
         return False
 
     @property
@@ -167,7 +167,7 @@ class Tables:
     namespace: Namespace
     limits: Limits = field(default_factory=Limits, compare=False)
     statistics: Statistics = field(default_factory=Statistics, compare=False)
-    # Tables that `_is_new` was asked about: they count as filled from then on.
+    # Tables whose first merge in this process has begun: they count as filled.
     _filled: set[str] = field(default_factory=set, compare=False, repr=False)
     # Tables that were created since they were declared last.
     _created: set[str] = field(default_factory=set, compare=False, repr=False)

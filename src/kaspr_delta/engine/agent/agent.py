@@ -87,7 +87,7 @@ class Agent(Pipeline[AgentPlan]):
         return replace(decision, state=after.plain), unread.upto
 
     def _decide(self, batch: DataFrame, source: Source, before: AgentState, *, rest: bool) -> Decision:
-        """Process the rows of a batch; the source can read them again. With ``rest`` no smaller last group waits."""
+        """Process the rows of a batch, which the source can read again. ``rest``: also an incomplete ``take`` group."""
         executor = self._executor(batch.sparkSession, before)
         if self.plan.ordered:
             return self._in_order(executor, batch, source, before, rest=rest)

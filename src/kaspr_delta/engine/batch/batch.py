@@ -28,8 +28,8 @@ from kaspr_delta.storage.tables import Tables
 class BatchRunner:
     """Runs the batches of a resource, and folds them.
 
-    On Spark Connect a copy runs the batches of the stream on the server, and this object runs the ticks. From then on
-    (``shipped``) each reads the log before it commits, if the resource has ticks.
+    On Spark Connect the server runs the batches of the stream with a copy of this object, which itself runs the ticks
+    (``shipped``, from the start of the stream on). Both read the log before they commit, if the resource has ticks.
     """
 
     delta: Tables
@@ -89,7 +89,7 @@ class BatchRunner:
         """
         timing, spark = BatchTiming(), changes.sparkSession
         with self._locked(spark):
-            if self.resource.timed:  # ticks commit too, in another process perhaps
+            if self.resource.timed:  # a tick may have committed since the last batch
                 self.read_log_end(spark)
             # `stream` is the number of Spark's last batch in the log. A replay of it is skipped: recovery folded it.
             if number <= self.log.end.metadata.stream:
@@ -188,7 +188,7 @@ class BatchRunner:
         committed = Committed(*self.log.commit(LocalRows.none(spark), metadata), metadata, timing)
         try:
             direct.commit(self.delta, committed.id)
-        except Exception:  # noqa: BLE001  committed through the log, it becomes a dead letter or fails again
+        except Exception:  # noqa: BLE001  computed again for the log, the event is a dead letter, or it fails there
             if appended(self.delta, spark, announced, committed.id) is None:
                 return False
         timing.done("commit")

@@ -60,8 +60,8 @@ class Folding:
     Waiting batches are in the log. After a crash, the next process folds them.
 
     In a run without end (``endless``) a fold leaves out the states of batches, because only the resource reads them:
-    they are ``deferred``, and folded when they are too large or the run ends. Progress has a row for the state only
-    after the state has lagged once. Without one, the state is folded as far as everything else.
+    they are ``deferred``, and folded when they are too large or the run ends. Before a state has lagged for the first
+    time, progress has no row for it: it is folded as far as the rest.
     """
 
     delta: Tables

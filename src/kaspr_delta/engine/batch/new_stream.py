@@ -141,7 +141,7 @@ class NewStream:
         return self._start.tables[name] == str(self._runner.delta.table_id(spark, table))
 
     def _begin(self, spark: SparkSession, start: Start) -> None:
-        """Begin a new stream at a start, or where batches have read more: commits that came as it started."""
+        """Begin a new stream (see ``Recovery.begin_stream``): batches may have read commits that came as it started."""
         before = self.checkpoint
         self.recovery.begin_stream(spark, start)
         discard(before)  # not needed any more: a kill before this line leaves only garbage

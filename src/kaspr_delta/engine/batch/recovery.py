@@ -72,7 +72,7 @@ class Recovery:
                 self._begin(spark)
 
     def begin_stream(self, spark: SparkSession, start: Start) -> None:
-        """Commit a new start of the checkpoint, at its positions or where batches have read more."""
+        """Commit a new start of the checkpoint: at its positions or, where it is later, after the last batch."""
         log = self.runner.log
         reached = self.runner.resource.reached(log.end.metadata.state)
         positions = {source: max(at, reached.get(source, at)) for source, at in start.positions.items()}

@@ -33,7 +33,7 @@ Fold: TypeAlias = Callable[[], Merged | None]
 """Brings a table or a topic up to a batch; may return the cost."""
 
 Found: TypeAlias = Collection[tuple[Any, ...]]
-"""The values that rows of the log have in the columns by which they are counted."""
+"""The combinations of values in the columns ``Resource.counted`` that occur in rows of the log."""
 
 
 class LoggedPlan(Protocol):
@@ -168,6 +168,8 @@ class Resource(Generic[PlanT]):
         folded, found = [self.numbers(one) for one in counts], frozenset(chain.from_iterable(counts))
         waited = len(batches) > 1 or not with_state
         most = self.delta.limits.logged
+        # Rows of large batches that waited come to the driver, if they fit: delta-rs merges them. Those of a batch that
+        # is folded at once are left to Spark.
         if waited and sum(sum(one.values()) for one in counts) <= most.rows:
             parts = [read_back(rows, most) for rows in parts]
         rows = union_all(parts)

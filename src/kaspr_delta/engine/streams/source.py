@@ -95,8 +95,8 @@ class Source:
 
     def stream(self, spark: SparkSession, positions: Mapping[str, int], limit: str | None = None) -> DataFrame:
         """The records after these positions, as a stream of rows of InputRecord."""
-        # A continued stream began at the version of the last record read. A new one begins at the first
-        # version that may have later records: that one may be gone.
+        # A continued stream began at the version of the last record read. That version may be gone where a new stream
+        # begins: it begins at the first version that may have later records.
         ahead = 0 if self.delta.namespace.streams_go_on else 1
         feeds = {
             name: self.delta.stream(spark, self.table(name), version_of(position + ahead), limit)
