@@ -358,9 +358,9 @@ class Runner:
             reactions = [(ref, self.plan.reaction(ref)) for ref in refs]
             if any(shows_new(self.delta, self.spark, *one) for one in reactions):  # perhaps a rebuild was killed
                 return False
-            recoveries = [run_of(self.delta, self.plan, ref).recovery for ref in refs]
+            runners = [run_of(self.delta, self.plan, ref).runner for ref in refs]
             self._remove_old()  # before the look: the readers of a table see its deletions in this run
-            return have_nothing_to_do(self.spark, recoveries, folded_batches(self.delta, self.spark))
+            return have_nothing_to_do(self.spark, runners, folded_batches(self.delta, self.spark))
         except Exception:  # noqa: BLE001  under the locks it is raised again, and the resource is named
             return False
 

@@ -148,7 +148,7 @@ class Streams:
             run.runner.fold_waiting(self.spark, if_due=True)
             if run.resource.timed:
                 run.runner.tick(self.spark, ending=False)
-            if run.recovery.sources_changed(self.spark):
+            if run.runner.sources_changed(self.spark):
                 if ref in self.queries:
                     _stop_after_batch(self.queries[ref])
                 run.recovery.follow_sources(self.spark)

@@ -628,8 +628,8 @@ class Tables:
         self._filled.add(table)
         if self.newest(spark, table).version:
             return False
-        scan = self.scan(spark, table)
-        return not scan.rows(scan.df.columns[:1], 1).num_rows
+        first, *_ = self.columns(spark, table)
+        return not self.scan(spark, table).rows([first.name], 1).num_rows
 
     def _properties(self, spark: SparkSession, table: str) -> dict[str, str]:
         rows = spark.sql(f"SHOW TBLPROPERTIES {self.namespace.identifier(table)}").collect()

@@ -20,13 +20,12 @@ from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.storage.layout import EVENTS, PROGRESS
 from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.page_reads import RowsFound
-from kaspr_delta.web.parts.changes import unfolded_changes
 from kaspr_delta.web.parts.listing import Asked, Listing, listing
 from kaspr_delta.web.parts.neighbours import neighbours
 from kaspr_delta.web.parts.output import output
 from kaspr_delta.web.parts.runs import charts_of
 from kaspr_delta.web.parts.schedule import in_words, next_runs
-from kaspr_delta.web.past import Past
+from kaspr_delta.web.past import Past, unfolded_changes
 from kaspr_delta.web.store import WebStore
 
 # Batches in the chart.

@@ -65,6 +65,17 @@ class BatchRunner:
         began = self.stream_start.positions
         return {name: source for name, source in self.resource.sources(spark).items() if name in began}
 
+    def sources_changed(self, spark: SparkSession) -> bool:
+        """Whether the resource now reads other sources than its stream does. False before the first run."""
+        start = self.log.end.start
+        return start is not None and self.resource.sources(spark).keys() != start.positions.keys()
+
+    def begin_stream(self, spark: SparkSession, start: Start) -> None:
+        """Commit a new start of the stream: at its positions or, where it is later, after the last batch."""
+        reached = self.resource.reached(self.log.end.metadata.state)
+        positions = {source: max(at, reached.get(source, at)) for source, at in start.positions.items()}
+        self.log.begin_stream(spark, start.at(positions))
+
     @property
     def lock(self) -> AbstractContextManager[Any]:
         """The lock of the resource's table group."""

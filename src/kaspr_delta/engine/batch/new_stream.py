@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, Start, checkpoints_of
 from kaspr_delta.engine.batch.log import read_ends
-from kaspr_delta.engine.batch.recovery import Recovery, cannot_go_on
+from kaspr_delta.engine.batch.recovery import cannot_go_on
 from kaspr_delta.engine.batch.sources import SourceTable
 from kaspr_delta.plan.definition.state_definitions import rebuild_needed
 from kaspr_delta.storage.folders import Folder, discard
@@ -37,17 +37,17 @@ class NewStream:
     commits when the stream was made, the newest first.
     """
 
-    recovery: Recovery
+    runner: BatchRunner
     sources: Mapping[str, SourceTable]
     recent: Mapping[str, Sequence[Commit]]
 
     @classmethod
-    def of(cls, recovery: Recovery, spark: SparkSession, sources: Mapping[str, SourceTable]) -> NewStream:
+    def of(cls, runner: BatchRunner, spark: SparkSession) -> NewStream:
         """The next stream of a resource."""
+        sources = runner.sources(spark)
         tables = list(dict.fromkeys(source.table for source in sources.values()))
-        delta = recovery.runner.delta
-        found = side_by_side([partial(delta.newest_commits, spark, table, _RECENT) for table in tables])
-        return cls(recovery, sources, dict(zip(tables, found, strict=True)))
+        found = side_by_side([partial(runner.delta.newest_commits, spark, table, _RECENT) for table in tables])
+        return cls(runner, sources, dict(zip(tables, found, strict=True)))
 
     @property
     def at_start(self) -> dict[str, Commit]:
@@ -57,7 +57,7 @@ class NewStream:
     @property
     def checkpoint(self) -> Folder:
         """The folder of Spark's checkpoint."""
-        runner = self._runner
+        runner = self.runner
         return checkpoints_of(runner.delta.namespace, runner.resource.ref) / runner.log.end.start_batch.name
 
     def has_read_all(self, spark: SparkSession) -> bool:
@@ -92,7 +92,7 @@ class NewStream:
 
         Raises the error of ``cannot_go_on`` if a table was replaced. A batch pins the commits at the start.
         """
-        runner = self._runner
+        runner = self.runner
         if not all(self._was_read(spark, name, source) for name, source in self.sources.items()):
             raise cannot_go_on(runner.resource, TABLE_REPLACED)
         if self.checkpoint.has_folder("."):
@@ -107,19 +107,15 @@ class NewStream:
 
     def finish(self, spark: SparkSession) -> None:
         """Write the start of the next stream, after this one has read everything that was there when it was made."""
-        runner, commits = self._runner, self.at_start
+        runner, commits = self.runner, self.at_start
         with runner.lock:
             runner.read_log_end(spark)
             times = {name: commits[source.table].time for name, source in self.sources.items()}
             self._begin(spark, replace(self._start, positions=self._newest, times=times))
 
     @property
-    def _runner(self) -> BatchRunner:
-        return self.recovery.runner
-
-    @property
     def _start(self) -> Start:
-        return self._runner.stream_start
+        return self.runner.stream_start
 
     @property
     def _newest(self) -> dict[str, int]:
@@ -138,17 +134,17 @@ class NewStream:
 
     def _is_the_same(self, spark: SparkSession, name: str, table: str) -> bool:
         """Whether the table of a source is the one that was read, by its id."""
-        return self._start.tables[name] == str(self._runner.delta.table_id(spark, table))
+        return self._start.tables[name] == str(self.runner.delta.table_id(spark, table))
 
     def _begin(self, spark: SparkSession, start: Start) -> None:
-        """Begin a new stream (see ``Recovery.begin_stream``): batches may have read commits that came as it started."""
+        """Write a new start. Batches may have read further: also commits that came as the stream started."""
         before = self.checkpoint
-        self.recovery.begin_stream(spark, start)
+        self.runner.begin_stream(spark, start)
         discard(before)  # not needed any more: a kill before this line leaves only garbage
 
 
 def have_nothing_to_do(
-    spark: SparkSession, recoveries: Sequence[Recovery], folded: Mapping[str, Mapping[str, int]]
+    spark: SparkSession, runners: Sequence[BatchRunner], folded: Mapping[str, Mapping[str, int]]
 ) -> bool:
     """Whether a run would write nothing for these resources. Reads only, so that it takes no lock.
 
@@ -157,28 +153,26 @@ def have_nothing_to_do(
     another process commits meanwhile counts as unfolded. False if one of the resources can have work without a new
     commit.
     """
-    runners = [one.runner for one in recoveries]
     if any(runner.resource.timed for runner in runners):
         return False
     unfolded = read_ends(spark, [(one.log, folded.get(str(one.resource.ref), {})) for one in runners])
-    if any(unfolded) or not all(_goes_on(one, spark, folded) for one in recoveries):
+    if any(unfolded) or not all(_goes_on(one, spark, folded) for one in runners):
         return False
-    streams = [NewStream(one, one.runner.sources(spark), {}) for one in recoveries]
+    streams = [NewStream(one, one.sources(spark), {}) for one in runners]
     newest = _newest_commits(spark, streams)
     return all(stream.has_read(spark, newest) for stream in streams)
 
 
-def _goes_on(recovery: Recovery, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> bool:
+def _goes_on(runner: BatchRunner, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> bool:
     """Whether a new stream goes on from the end of the log that was read: nothing is to be made, migrated or folded.
 
     False before the first run.
     """
-    runner = recovery.runner
     start, resource = runner.log.end.start, runner.resource
     if start is None or not start.tables or start.format != STATE_FORMAT or runner.folding.state_lags(folded):
         return False
     changed = rebuild_needed(resource.ref, start.definition, resource.definition) is not None
-    return not changed and not recovery.sources_changed(spark)
+    return not changed and not runner.sources_changed(spark)
 
 
 def _newest_commits(spark: SparkSession, streams: Sequence[NewStream]) -> Mapping[str, Commit]:
@@ -195,7 +189,7 @@ def _newest_commits(spark: SparkSession, streams: Sequence[NewStream]) -> Mappin
     # Readers of a table that have read it differently are rare: as after OPTIMIZE.
     known = {table: one for table, (one, *others) in read.items() if one is not None and not others}
     known = {table: commit for table, commit in known.items() if table not in drawn}
-    delta = streams[0].recovery.runner.delta
+    delta = streams[0].runner.delta
     unchanged = known.keys() - set(delta.changed_since(spark, known)) if known else set()
     asked = [table for table in read if table not in unchanged]
     newest = side_by_side([partial(delta.newest, spark, table) for table in asked])

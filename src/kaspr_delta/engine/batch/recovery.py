@@ -56,27 +56,15 @@ class Recovery:
                     self._begin(spark, again=True)
                     return Recovered(migrated, changed.reason)
                 self._migrate(spark, start)
-            if start is None or self.sources_changed(spark):
+            if start is None or runner.sources_changed(spark):
                 self._begin(spark)
             return Recovered(migrated)
 
-    def sources_changed(self, spark: SparkSession) -> bool:
-        """Whether the resource now reads other sources than its checkpoint does."""
-        start = self.runner.log.end.start
-        return start is not None and set(self.runner.resource.sources(spark)) != set(start.positions)
-
     def follow_sources(self, spark: SparkSession) -> None:
         """Begin a new checkpoint if the resource now reads other sources."""
-        if self.sources_changed(spark):
+        if self.runner.sources_changed(spark):
             with self._resumed(spark):
                 self._begin(spark)
-
-    def begin_stream(self, spark: SparkSession, start: Start) -> None:
-        """Commit a new start of the checkpoint: at its positions or, where it is later, after the last batch."""
-        log = self.runner.log
-        reached = self.runner.resource.reached(log.end.metadata.state)
-        positions = {source: max(at, reached.get(source, at)) for source, at in start.positions.items()}
-        log.begin_stream(spark, start.at(positions))
 
     def rebuild(self, spark: SparkSession) -> None:
         """Make the state anew from the current tables. Differences are emitted, in one commit."""
@@ -170,7 +158,7 @@ class Recovery:
         if wrong or (tables and not start.tables):  # without ids, a stream of a catalog cannot be continued
             self._begin(spark, again=True)
             return
-        self.begin_stream(spark, replace(start, format=STATE_FORMAT))
+        self.runner.begin_stream(spark, replace(start, format=STATE_FORMAT))
 
     def _mend(self, spark: SparkSession, start: Start) -> bool:
         """Take the steps from an older format; return whether results may have been wrong."""

@@ -55,7 +55,7 @@ class ResourceRun:
             with runner.lock:
                 runner.read_log_end(spark)
         kind = NewStream if runner.stream_start.tables else ContinuedStream
-        self._stream = stream = kind.of(self.recovery, spark, runner.sources(spark))
+        self._stream = stream = kind.of(runner, spark)
         if not stream.sources or (every is None and self._has_read_all(spark, stream)):
             return None
         changes = stream.changes(spark)
@@ -98,26 +98,26 @@ class ContinuedStream:
     ``at_start`` has by table its newest commit when the stream was made.
     """
 
-    recovery: Recovery
+    runner: BatchRunner
     sources: Mapping[str, SourceTable]
     at_start: Mapping[str, Commit]
 
     @classmethod
-    def of(cls, recovery: Recovery, spark: SparkSession, sources: Mapping[str, SourceTable]) -> ContinuedStream:
+    def of(cls, runner: BatchRunner, spark: SparkSession) -> ContinuedStream:
         """The next stream of a resource."""
-        delta = recovery.runner.delta
+        sources = runner.sources(spark)
         tables = [source.table for source in sources.values() if source.table]
-        return cls(recovery, sources, {table: delta.newest(spark, table) for table in tables})
+        return cls(runner, sources, {table: runner.delta.newest(spark, table) for table in tables})
 
     @property
     def checkpoint(self) -> Folder:
         """The folder of Spark's checkpoint, which a stream keeps when a migration writes a new start."""
-        runner = self.recovery.runner
+        runner = self.runner
         return checkpoints_of(runner.delta.namespace, runner.resource.ref) / runner.log.end.start_batch.checkpoint
 
     def has_read_all(self, spark: SparkSession) -> bool:
         """Whether the stream has read its tables as they are; False if one source is an endpoint: it may have news."""
-        delta, tables = self.recovery.runner.delta, [self.sources[name].table for name in sorted(self.sources)]
+        delta, tables = self.runner.delta, [self.sources[name].table for name in sorted(self.sources)]
         if not all(tables):
             return False
         versions, positions = [self.at_start[table].version for table in tables], positions_in(self.checkpoint)
@@ -130,8 +130,7 @@ class ContinuedStream:
 
     def changes(self, spark: SparkSession) -> DataFrame:
         """The changes of all sources: Spark's checkpoint knows where they begin."""
-        runner = self.recovery.runner
-        return runner.resource.source(spark, runner.stream_start)
+        return self.runner.resource.source(spark, self.runner.stream_start)
 
     def finish(self, spark: SparkSession) -> None:
         """Do nothing: Spark's checkpoint has the end."""

@@ -116,13 +116,13 @@ class StreamingError(Exception):
 
 def idle(catalog: Catalog, *joins: Join, state: int | None = None) -> bool:
     tables: Any = catalog
-    recoveries, progress = [], {}
+    runners, progress = [], {}
     for join in joins or (Join(),):
         resource: Any = join
-        recoveries.append(Recovery(BatchRunner(tables, resource)))
+        runners.append(BatchRunner(tables, resource))
         progress[f"join/{join.name}"] = {"c1": 7}
     state_of = {"join/priced state": {"c1": state}} if state else {}
-    return have_nothing_to_do(NO_SPARK, recoveries, progress | state_of)
+    return have_nothing_to_do(NO_SPARK, runners, progress | state_of)
 
 
 def test_the_logs_by_one_statement_and_a_version_of_each_source_are_all_that_is_read() -> None:
