@@ -201,10 +201,7 @@ class Recovery:
 
 def table_ids(runner: BatchRunner, spark: SparkSession) -> Mapping[str, str]:
     """By source, its table's id, if each stream has a checkpoint of its own; empty if streams are continued."""
-    resource = runner.resource
-    if runner.delta.namespace.streams_go_on:
-        return {}
-    sources = resource.sources(spark)
+    sources = {} if runner.delta.namespace.streams_go_on else runner.resource.sources(spark)
     if not all(source.table for source in sources.values()):  # only the stream knows how far it has read
         return {}
     return {name: str(runner.delta.table_id(spark, source.table)) for name, source in sources.items()}
