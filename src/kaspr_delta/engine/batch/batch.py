@@ -18,7 +18,7 @@ from kaspr_delta.engine.batch.migrations import check_format
 from kaspr_delta.engine.batch.progress import BatchReport, Reported, folded_batches
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.sources import SourceTable
-from kaspr_delta.engine.batch.topic_commit import DirectAppend, appended
+from kaspr_delta.engine.batch.topic_commit import DirectAppend, announced_records
 from kaspr_delta.engine.rows.adaptive import plan_for
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.storage.tables import Tables
@@ -200,7 +200,7 @@ class BatchRunner:
         try:
             direct.commit(self.delta, committed.id)
         except Exception:  # noqa: BLE001  computed again for the log, the event is a dead letter, or it fails there
-            if appended(self.delta, spark, announced, committed.id) is None:
+            if announced_records(self.delta, spark, announced, committed.id) is None:
                 return False
         timing.done("commit")
         self.report(self.folding.fold(spark, [committed]))

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.batch.checkpoint import FIRST, NEWEST_START, BatchId, Start, new_checkpoint
 from kaspr_delta.engine.batch.decision import LoggedBatch
-from kaspr_delta.engine.batch.topic_commit import CommitIntent, appended
+from kaspr_delta.engine.batch.topic_commit import CommitIntent, announced_records
 from kaspr_delta.engine.rows.local_rows import LocalRows, union_all
 from kaspr_delta.engine.rows.rows import Rows, text
 from kaspr_delta.engine.rows.spark_rows import SparkRows
@@ -165,7 +165,7 @@ class Log:
         return [(batch, metadata_of[batch]) for batch in unfolded if batch not in never]
 
     def _never_came(self, spark: SparkSession, batch: BatchId, metadata: BatchMetadata) -> bool:
-        return metadata.direct is not None and appended(self.delta, spark, metadata.direct, batch) is None
+        return metadata.direct is not None and announced_records(self.delta, spark, metadata.direct, batch) is None
 
 
 def read_ends(

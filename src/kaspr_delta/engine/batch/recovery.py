@@ -102,7 +102,7 @@ class Recovery:
             timing = BatchTiming()
             try:
                 caught_up = runner.resource.catch_up(spark, runner.log.end.metadata.state)
-                caught_up = caught_up or self._unread(spark)
+                caught_up = caught_up or self._backlog(spark)
                 if caught_up is None:
                     return False
                 self._commit_first(spark, caught_up, timing, goes_on=True)
@@ -115,7 +115,7 @@ class Recovery:
             runner.failure = None
             return True
 
-    def _unread(self, spark: SparkSession) -> Begun | None:
+    def _backlog(self, spark: SparkSession) -> Begun | None:
         """A decision over all that a stream would read, in one batch, also from commits that were removed from logs.
 
         None if only a stream reads it, and for resources over tables alone: their old commits are not kept elsewhere.
