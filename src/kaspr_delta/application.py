@@ -47,7 +47,7 @@ from kaspr_delta.storage.namespace import Warehouse, lock_in_time
 from kaspr_delta.storage.opening import open_tables, opened_system, tables_of_system
 from kaspr_delta.storage.plan_tables import tables_of
 from kaspr_delta.storage.settled import Settled
-from kaspr_delta.storage.system_tables import RetryTables, named_topics
+from kaspr_delta.storage.system_tables import RetryTables, known_topics
 from kaspr_delta.storage.tables import Tables
 from kaspr_delta.telemetry import observed
 
@@ -648,7 +648,7 @@ class Application:
 
     def _selected_topic(self, name: str) -> TopicPlan:
         """A topic that only a nameSelector named: it exists once a record was sent to it."""
-        made = named_topics(self._system)
+        made = known_topics(self._system)
         if name not in made:
             raise NotFoundError.among("topic", name, [*(topic.name for topic in self.plan.topics), *made])
         table = topic_table(name)

@@ -14,7 +14,7 @@ from kaspr_delta.control.reasons import Found, Reasons
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.serde.row_columns import json_of, key_columns
+from kaspr_delta.serde.joined_text import json_of, key_columns
 from kaspr_delta.serde.unfolded import parsed, unfolded
 from kaspr_delta.storage.layout import RECORDS
 from kaspr_delta.storage.page_reads import NOT_SHOWN, RowFilter, RowReads, TextFilter

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from kaspr_delta.control.events import COMPARED
-from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, Start
+from kaspr_delta.engine.batch.checkpoint import NEWEST_START, STATE_FORMAT, Start
 from kaspr_delta.engine.batch.migrations import check_format, migrations_from
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
@@ -20,12 +20,11 @@ from kaspr_delta.storage.layout import EVENTS
 Query = Callable[[str, str], Sequence[dict[str, Any]]]
 """Returns the rows of a SELECT over a Delta table, which it calls ``t``; none where there is no table."""
 
-_NEWEST = "SELECT start FROM t WHERE start IS NOT NULL ORDER BY checkpoint DESC, batch DESC LIMIT 1"
-
 
 def start_in(query: Query, log: str) -> Start | None:
     """The start of the newest checkpoint of a log; None if none has begun."""
-    return next((Start.from_json(row["start"]) for row in query(log, _NEWEST)), None)
+    newest = query(log, f"SELECT start FROM t WHERE {NEWEST_START}")  # noqa: S608
+    return next((Start.from_json(row["start"]) for row in newest), None)
 
 
 def _starts(plan: Plan, query: Query, refs: Sequence[ResourceRef]) -> dict[ResourceRef, Start]:

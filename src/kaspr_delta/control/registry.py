@@ -175,7 +175,7 @@ class Registry:
 
 
 def documents_of(loaded: LoadedManifests, application: str, *, in_place: bool = True) -> list[Document]:
-    """The documents of one application, and those without one, which each later reading reports."""
+    """The documents of one application, and those without its label: each later load warns about them."""
     owners = {application, None}
     return [
         Document.of(found, in_place=in_place)

@@ -165,11 +165,10 @@ def known_by_name(plan: Plan, names: Iterable[str], columns_of: ColumnsOf) -> di
 
 def _read_by(plan: Plan, name: str) -> Iterator[str]:
     """The table of that name, or the tables from which a join makes the result of that name."""
-    join = plan.join(name)
-    if plan.table(name) is None and isinstance(join, TableTableJoinPlan):
-        for side in (join.left, join.right):
-            yield from _read_by(plan, side)
-    else:
+    join = plan.join_for_table(name)
+    for side in () if join is None else (join.left, join.right):
+        yield from _read_by(plan, side)
+    if join is None:
         yield name
 
 

@@ -76,7 +76,7 @@ class LastBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceStatus:
+class StatusLine:
     """The status of a resource. ``state`` is ``ran``, ``new`` (before its first batch), or says for what it waits.
 
     ``dead_letters`` counts those that exist now; ``failures`` all that ever existed, also those that a retry removed.
@@ -99,7 +99,7 @@ class Status:
     ``native_failures``: how often each operation of delta-rs failed, so that Spark did it instead.
     """
 
-    resources: tuple[ResourceStatus, ...]
+    resources: tuple[StatusLine, ...]
     metrics: tuple[Metric, ...]
     native_failures: Mapping[NativeFailure, int] = field(default_factory=dict)
 
@@ -112,7 +112,7 @@ class Status:
             done = totals.resources.get(str(ref))
             state = in_words(reasons[ref]) if ref in reasons else "new" if done is None else "ran"
             counts = {} if done is None else {**done, "last": LastBatch.of(**done["last"])}
-            resources.append(ResourceStatus(ref, state, dead_letters=failed[str(ref)], **counts))
+            resources.append(StatusLine(ref, state, dead_letters=failed[str(ref)], **counts))
         counters = totals.summed_counters
         return cls(tuple(resources), tuple(as_metrics(counters)), native_failures(counters))
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from kaspr_delta.control.rebuilds import comparison_in
 from kaspr_delta.control.totals import last_of
 from kaspr_delta.engine.batch.comparison import Comparison, end_comparison, hide, shows_new
+from kaspr_delta.engine.batch.new_stream import have_nothing_to_do
 from kaspr_delta.engine.batch.progress import folded_batches, folded_until, forget_old_daily
 from kaspr_delta.engine.batch.recovery import Recovery
-from kaspr_delta.engine.batch.stream_run import ResourceRun, have_nothing_to_do
+from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.engine.retention import clean_logs, remove_old
 from kaspr_delta.errors import NotQuietError, RebuildNeededError
 from kaspr_delta.plan.definition.application import Plan, Stage
@@ -66,7 +67,10 @@ _TRY_AGAIN = 300.0
 
 @dataclass
 class Runner:
-    """Runs the resources of a plan on one warehouse. ``started`` holds the moment from which each schedule counts."""
+    """Runs the resources of a plan on one warehouse; those that wait are in no stage or group of a plan.
+
+    ``started`` holds the moment from which each schedule counts.
+    """
 
     spark: SparkSession
     delta: Tables
@@ -354,9 +358,9 @@ class Runner:
             reactions = [(ref, self.plan.reaction(ref)) for ref in refs]
             if any(shows_new(self.delta, self.spark, *one) for one in reactions):  # perhaps a rebuild was killed
                 return False
-            runs = [run_of(self.delta, self.plan, ref) for ref in refs]
+            runners = [run_of(self.delta, self.plan, ref).runner for ref in refs]
             self._remove_old()  # before the look: the readers of a table see its deletions in this run
-            return have_nothing_to_do(self.spark, runs, folded_batches(self.delta, self.spark))
+            return have_nothing_to_do(self.spark, runners, folded_batches(self.delta, self.spark))
         except Exception:  # noqa: BLE001  under the locks it is raised again, and the resource is named
             return False
 
@@ -365,14 +369,9 @@ class Runner:
         return any(agent is not None and names_topics(agent) for agent in agents)
 
     def _stages(self, only: Iterable[ResourceRef]) -> list[Stage]:
-        wanted = set(only)
-        waiting = {ref for ref, _ in self.plan.waiting}
-        stages = []
-        for stage in self.plan.stages:
-            chosen = tuple(r for r in stage.resources if r not in waiting and (not wanted or r in wanted))
-            if chosen:
-                stages.append(Stage(chosen, stage.loop))
-        return stages
+        wanted = set(only) or set(self.plan.runs)
+        chosen = (Stage(tuple(ref for ref in one.resources if ref in wanted), one.loop) for one in self.plan.stages)
+        return [stage for stage in chosen if stage.resources]
 
     @contextlib.contextmanager
     def _recovered(self, refs: Sequence[ResourceRef]) -> Iterator[Mapping[str, Mapping[str, int]]]:
@@ -451,8 +450,7 @@ class Runner:
         return list(dict.fromkeys([*refs, *(one for some in companions for one in some)]))
 
     def _companions(self, ref: ResourceRef) -> list[ResourceRef]:
-        waiting = {other for other, _ in self.plan.waiting}
-        return [other for other in self.plan.group_of(ref) if other != ref and other not in waiting]
+        return [other for other in self.plan.group_of(ref) if other != ref]
 
 
 def _refs(stages: Iterable[Stage]) -> list[ResourceRef]:

@@ -85,7 +85,7 @@ class Streams:
         except Exception:
             if not self.restart(ref):
                 raise
-            # A filled gap has emitted rows outside the stream: a loop that the resource is part of is not quiet.
+            # A filled gap may have emitted rows outside the stream: report one, so that a loop runs another round.
             return max(1, self.await_processed(ref, stop))
         self.runs[ref].finish(self.spark)
         # Spark Connect reports no sum over all sources.
@@ -148,7 +148,7 @@ class Streams:
             run.runner.fold_waiting(self.spark, if_due=True)
             if run.resource.timed:
                 run.runner.tick(self.spark, ending=False)
-            if run.recovery.sources_changed(self.spark):
+            if run.runner.sources_changed(self.spark):
                 if ref in self.queries:
                     _stop_after_batch(self.queries[ref])
                 run.recovery.follow_sources(self.spark)

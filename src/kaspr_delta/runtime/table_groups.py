@@ -1,7 +1,7 @@
-"""Resources that share tables (a table group): one after another if their batches run in other processes.
+"""Resources that share tables (a table group): side by side if a lock keeps their batches apart, else in turns.
 
-In one process, and in processes that share a lock, they exclude each other batch by batch. The processes of Spark
-Connect may share no lock: the client, which runs timed work, and the server's processes, which run batches.
+Where batches run in this process, or locks bind other processes, each batch takes the lock of the group. On Spark
+Connect the server runs batches, the client runs timed work, and the two may share no lock.
 """
 
 from __future__ import annotations

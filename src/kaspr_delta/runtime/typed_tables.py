@@ -113,8 +113,9 @@ class TypedTables:
     ) -> Iterator[tuple[str, tuple[Column, ...], tuple[Column, ...]]]:
         """The existing tables of a resource, with their columns, and the columns that they should have.
 
-        For a join of JSON rows without a select, only the result: it may have the columns of an earlier select. In the
-        other tables of a join, columns that only an older version wrote do not count.
+        Of a join of JSON rows without a select only the result is looked at: it may have the columns of an earlier
+        select, and its channel has none. In the other tables of a join, columns that only an older version wrote do not
+        count.
         """
         only = None
         if not isinstance(resource, TablePlan) and not resource.select and not any(plan.column_types(resource)):

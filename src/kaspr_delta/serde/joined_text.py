@@ -1,4 +1,4 @@
-"""The results of joins as Python objects."""
+"""The results of joins as Python objects, and the columns of rows that hold JSON text or the key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan, StreamStreamJoinPlan, TableTableJoinPlan
-from kaspr_delta.plan.definition.resources import Serializers
+from kaspr_delta.plan.definition.resources import ResourceRef, Serializers
 from kaspr_delta.serde.json_text import parse
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
@@ -25,6 +25,21 @@ def json_columns(join: JoinPlan, application: Plan) -> tuple[str, ...]:
     left, right = application.column_types(join)
     serializers = {"key": spelled.key, "left": left or spelled.left, "right": right or spelled.right}
     return tuple(column for column, serializer in serializers.items() if serializer == "json")
+
+
+def json_of(plan: Plan, ref: ResourceRef) -> tuple[str, ...]:
+    """The columns of JSON text in the rows of a table, in the results of a join or in the records of a topic."""
+    join = plan.join(ref.name) if ref.kind == "join" else None
+    if join is not None:
+        return json_columns(join, plan)
+    one = plan.table(ref.name) if ref.kind == "table" else plan.topic(ref.name)
+    return () if one is None or getattr(one, "typed", None) is not None else one.serializers.json_columns
+
+
+def key_columns(plan: Plan, ref: ResourceRef) -> tuple[str, ...]:
+    """The columns of the key in the rows of a table, or of a join's result."""
+    table = plan.table(ref.name) if ref.kind == "table" else None
+    return table.typed.key if table is not None and table.typed is not None else ("key",)
 
 
 def sides_as_text(rows: pa.Table, join: JoinPlan, application: Plan) -> pa.Table:

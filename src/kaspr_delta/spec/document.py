@@ -26,7 +26,7 @@ _LONGEST_NUMBER = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class YamlDocument:
     """A parsed document: ``data`` is made of dicts, lists, text, numbers, booleans and None.
 
     ``text`` is its text with the values ``used`` in the place of parameters, on the same lines.
@@ -48,7 +48,7 @@ class Document:
 
 def read_document(
     text: str, file: str, first_line: int, allowance: limits.Allowance | None = None, values: Values | None = None
-) -> Document:
+) -> YamlDocument:
     """Read the text of one document, whose first line is line ``first_line`` of the file.
 
     Without ``values``, ``${NAME}`` is a text as any other.
@@ -84,7 +84,7 @@ def read_document(
         reader.findings.append(Finding(Severity.ERROR, start, f"this is not YAML: {str(error).splitlines()[0]}"))
     lines = tuple(text.split("\n"))
     positions, findings = Positions(reader.locations), tuple(reader.findings)
-    return Document(data, positions, findings, first_line, lines, reader.replaced(), reader.used)
+    return YamlDocument(data, positions, findings, first_line, lines, reader.replaced(), reader.used)
 
 
 class _RefusedError(Exception):

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kaspr_delta.spec.diagnostics import Finding, Location, Severity, has_errors, sorted_findings
-from kaspr_delta.spec.document import Document, read_document
+from kaspr_delta.spec.document import YamlDocument, read_document
 from kaspr_delta.spec.fixture import Fixture
 from kaspr_delta.spec.limits import Allowance
 from kaspr_delta.spec.messages import found, spec_findings
@@ -55,7 +55,7 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (Path(parent, name) for name in files if is_of_tests(name) and not is_of_values(name))
 
 
-def _fixture(document: Document) -> tuple[Fixture | None, tuple[Finding, ...]]:
+def _fixture(document: YamlDocument) -> tuple[Fixture | None, tuple[Finding, ...]]:
     if has_errors(document.findings):
         return None, document.findings
     if not isinstance(document.data, dict):

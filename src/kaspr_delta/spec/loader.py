@@ -21,7 +21,7 @@ from kaspr_delta.functions.names import bound_names, undefined_names
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.diagnostics import Finding, Location, Positions, Severity, has_errors, sorted_findings
-from kaspr_delta.spec.document import Document, read_document
+from kaspr_delta.spec.document import YamlDocument, read_document
 from kaspr_delta.spec.limits import LONGEST_FILE, MOST_FILES, Allowance
 from kaspr_delta.spec.manifest import MANIFEST, Manifest
 from kaspr_delta.spec.messages import found, manifest_findings
@@ -223,7 +223,7 @@ def _load_document(
     return LoadedManifests((loaded,), sorted_findings(findings), values=document.used)
 
 
-def _undefined(snippets: Mapping[FieldPath, Snippet], document: Document) -> Iterator[Finding]:
+def _undefined(snippets: Mapping[FieldPath, Snippet], document: YamlDocument) -> Iterator[Finding]:
     """A warning for each name in a function that is not defined. Steps and responses see the names of ``init``."""
     init = snippets.get(_INIT)
     shared = {"context", *(bound_names(init) if init is not None else ())}
@@ -254,13 +254,13 @@ def _snippet(path: FieldPath, source: str, entrypoint: str | None, positions: Po
     return resolve(source, entrypoint, file=location.value.file, first_line=location.text_line)
 
 
-def _location(error: SnippetError, source: str, path: FieldPath, document: Document) -> Location:
+def _location(error: SnippetError, source: str, path: FieldPath, document: YamlDocument) -> Location:
     if error.line is None:
         return document.positions.value((*path, "entrypoint"))
     return _at(source, error.line, error.column, path, document)
 
 
-def _at(source: str, line_of_source: int, column: int, path: FieldPath, document: Document) -> Location:
+def _at(source: str, line_of_source: int, column: int, path: FieldPath, document: YamlDocument) -> Location:
     """The location of a place in Python, whose line and column count from 1."""
     location = document.positions.location((*path, "python"))
     line = location.text_line + line_of_source - 1

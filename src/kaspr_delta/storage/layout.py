@@ -55,7 +55,10 @@ PAGE_BYTES, PAGE_ROWS = 64 << 10, 2_000
 """The most bytes and rows of a Parquet page. A look-up reads the pages that may hold a row."""
 
 UNLIKE = ("left", "left_hash", "emitted")
-"""Columns of a join's tables that differ in nearly every row and by which no row is looked up."""
+"""Columns of a join's tables that get neither statistics nor a dictionary.
+
+Their values differ in nearly every row, and no row is looked up by them.
+"""
 
 
 _FILES, _LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
@@ -83,8 +86,8 @@ class Layout:
     keeps_log: bool = False
     # Delta compacts a table of many small appends as part of an append.
     compacts: bool = False
-    # Columns with statistics, by which files are skipped. They cost time for each row: on all columns of a join's log a
-    # third of its writing. If none are named, Delta takes the first 32.
+    # Columns with statistics, by which files are skipped. Statistics on all columns of a join's log would take a third
+    # of the time in which it is written. If none are named, Delta takes the first 32.
     found_by: tuple[str, ...] = ()
     # Rows are appended, never changed. In a catalog the table has row tracking, which keeps the commit of each row
     # through compaction, so that rows can be read in their order without the change feed. In a folder it has none:

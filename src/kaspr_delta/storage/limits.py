@@ -56,8 +56,8 @@ class Limits:
     # -- folds ---------------------------------------------------------------------------------------------------------
 
     fold_rest: int = 29
-    """A fold waits for so many times the duration of the last one. So small tables are up to date at once, and folds of
-    large tables, in which every changed row makes a file be written anew, take a thirtieth of the time."""
+    """After a fold of *t* seconds the next one waits for so many times *t*: folds take a thirtieth of the time at most.
+    Small tables are up to date at once. In large ones every changed row makes a file be written anew."""
 
     longest_rest: float = 120.0
     """Seconds that a fold waits at most; folds of very large tables take more than a thirtieth of the time."""
@@ -91,8 +91,8 @@ class Limits:
     # -- agents, streams and tables made from something ----------------------------------------------------------------
 
     few: Size = Size(2_000, 4 << 20)
-    """Rows that are collected and computed on the driver: for so few it takes less time than to start workers. Joins of
-    tables plan statements for few rows up to here, and a first load of more takes its shortcut."""
+    """Rows that are collected and computed on the driver: for so few it takes less time than to start workers. Up to
+    here statements are planned without adaptive planning, and a first load takes no shortcut."""
 
     few_events: Size = Size(1_000, 4 << 20)
     """The same for the records of a stateless agent, which runs a function for each."""

@@ -57,7 +57,7 @@ class FolderNamespace:
     """Whether Spark is Databricks' own: it has Auto Loader, and Kafka's classes under other names."""
 
     poll_seconds: ClassVar[float] = 1.0
-    """The pause between two looks at the registry during a run: one takes a Spark job outside a folder."""
+    """Seconds between two looks at the registry during a run. In a catalog a look is a statement."""
 
     locks_bind_other_processes: ClassVar[bool] = True
     """Whether ``table_group_lock`` excludes other processes too, not only other threads of this one."""

@@ -41,8 +41,8 @@ class Position(NamedTuple):
     def has_read(self, version: int, change_files: int | None) -> bool:
         """Whether the stream has read everything up to a version, which has this number of change data files.
 
-        If a commit has change data files, Spark's offset stays at its version after the last file. If it has none, the
-        offset moves to the next version.
+        Once commit 7 is read, Spark's offset is at version 8, or, if the commit has two change data files, at version 7
+        with two files.
         """
         if self.version > version:
             return True
@@ -50,7 +50,10 @@ class Position(NamedTuple):
 
 
 def newest_stream(checkpoints: Folder, having: str) -> Folder | None:
-    """The newest stream of a resource, whose names sort by age, with a batch in ``offsets`` or ``commits``."""
+    """The newest stream of a resource that has a batch in ``offsets`` (planned) or ``commits`` (ended).
+
+    Names of streams sort by age.
+    """
     streams = (checkpoints / name for name in sorted(checkpoints.names(), reverse=True) if not name.startswith("."))
     return next((stream for stream in streams if _batches_in(stream, having)), None)
 
@@ -83,7 +86,7 @@ def first_needed(checkpoints: Folder) -> dict[str, int]:
     """
     needed: dict[str, int] = {}
     for resource in (checkpoints / name for name in checkpoints.names() if checkpoints.has_folder(name)):
-        newest = newest_stream(resource, "offsets")
+        newest = newest_stream(resource, "offsets")  # a planned batch needs its commits already
         if newest is None:
             continue
         last = max(_batches_in(newest, "offsets"))

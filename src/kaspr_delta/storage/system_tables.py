@@ -87,7 +87,7 @@ class RetryTables(SystemTables, Protocol):
         """Delete the rows for which a SQL condition holds, in one commit."""
 
 
-def named_topics(system: SystemTables) -> set[str]:
+def known_topics(system: SystemTables) -> set[str]:
     """The topics that were made because a function named them."""
     return {row["name"] for row in system.rows(TOPICS)}
 

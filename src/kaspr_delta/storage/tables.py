@@ -31,9 +31,8 @@ from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.spark.description import Description
 from kaspr_delta.storage.spark.look_up import having
 from kaspr_delta.storage.spark.merge import as_stored, merge_statement
-from kaspr_delta.storage.spark.retries import asked_again, retried
 from kaspr_delta.storage.spark.sql_text import alterations, creation, listed
-from kaspr_delta.storage.statistics import Statistics
+from kaspr_delta.storage.statistics import Statistics, asked_again, retried
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -115,7 +114,7 @@ class Scan:
 
     @property
     def reads_files(self) -> bool:
-        """Whether the driver reads the rows from files: it takes no Spark job, and a fraction of the time."""
+        """Whether the scan is answered without Spark, from the files: in a fraction of the time."""
         return False
 
     @property
@@ -168,7 +167,7 @@ class Tables:
     namespace: Namespace
     limits: Limits = field(default_factory=Limits, compare=False)
     statistics: Statistics = field(default_factory=Statistics, compare=False)
-    # Tables that `_is_new` was asked about: they count as filled from then on.
+    # Tables whose first merge in this process has begun: they count as filled.
     _filled: set[str] = field(default_factory=set, compare=False, repr=False)
     # Tables that were created since they were declared last.
     _created: set[str] = field(default_factory=set, compare=False, repr=False)
@@ -629,8 +628,8 @@ class Tables:
         self._filled.add(table)
         if self.newest(spark, table).version:
             return False
-        scan = self.scan(spark, table)
-        return not scan.rows(scan.df.columns[:1], 1).num_rows
+        first, *_ = self.columns(spark, table)
+        return not self.scan(spark, table).rows([first.name], 1).num_rows
 
     def _properties(self, spark: SparkSession, table: str) -> dict[str, str]:
         rows = spark.sql(f"SHOW TBLPROPERTIES {self.namespace.identifier(table)}").collect()

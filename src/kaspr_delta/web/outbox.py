@@ -15,7 +15,7 @@ from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.storage.layout import TOPICS
-from kaspr_delta.storage.system_tables import named_topics
+from kaspr_delta.storage.system_tables import known_topics
 from kaspr_delta.web.store import WebStore
 
 
@@ -43,7 +43,7 @@ class Outbox:
     def topics(self) -> Topics:
         """The topics of the plan, and those of which the system table has the name."""
         if self._topics is None:
-            self._known = named_topics(self.store.system)
+            self._known = known_topics(self.store.system)
             self._topics = Topics.of(self.plan, self._known)
         return self._topics
 

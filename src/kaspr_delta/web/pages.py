@@ -25,7 +25,6 @@ from kaspr_delta.web.access import Seals, Visitor
 from kaspr_delta.web.activity import activity_page
 from kaspr_delta.web.answer import Answer
 from kaspr_delta.web.flows import brief
-from kaspr_delta.web.lag_history import LagHistory
 from kaspr_delta.web.letters_pages import all_letters, question, retry
 from kaspr_delta.web.overview import overview_page
 from kaspr_delta.web.parts.download import download
@@ -36,7 +35,7 @@ from kaspr_delta.web.resource_page import resource_page
 from kaspr_delta.web.search import search_page
 from kaspr_delta.web.store import WebStore
 from kaspr_delta.web.topic_page import topic_page
-from kaspr_delta.web.traffic import Traffic
+from kaspr_delta.web.traffic import LagHistory, Traffic
 
 RETRY = "/ui/dead-letters/retry"
 """The path to which the form that retries dead letters is sent."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kaspr_delta.serde.json_text import key_texts
+from kaspr_delta.serde.unfolded import parsed, unfolded
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.commit_info import CommitInfo
 from kaspr_delta.storage.layout import RECORDS
@@ -172,3 +173,21 @@ class Past:
         if self.is_typed:
             return {name: value for name, value in row.items() if not name.startswith(NOT_SHOWN)}
         return {name: row[name] for name in _SHOWN if name in row}
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changed rows with the same columns; None in place of a row that did not exist."""
+
+    columns: tuple[str, ...]
+    pairs: tuple[tuple[str, Mapping[str, Any] | None, Mapping[str, Any] | None], ...]
+
+
+def unfolded_changes(changes: Sequence[Change], json: Collection[str]) -> Changes:
+    """The kind of each change, and its row before and after. Columns named by ``json`` hold JSON text."""
+    sides = [side for change in changes for side in (change.before, change.after)]
+    rows = iter(unfolded(parsed((row for row in sides if row is not None), json)))
+    found = [None if side is None else next(rows) for side in sides]
+    columns = next((tuple(row) for row in found if row is not None), ())
+    words = (change.word for change in changes)
+    return Changes(columns, tuple(zip(words, found[::2], found[1::2], strict=True)))

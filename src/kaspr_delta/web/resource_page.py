@@ -14,19 +14,18 @@ from kaspr_delta.control.resource_status import events_of, kept_in, resource_sta
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TaskPlan
+from kaspr_delta.serde.joined_text import json_of
 from kaspr_delta.serde.json_text import key_texts
-from kaspr_delta.serde.row_columns import json_of
 from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.storage.layout import EVENTS, PROGRESS
 from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.page_reads import RowsFound
-from kaspr_delta.web.parts.changes import unfolded_changes
 from kaspr_delta.web.parts.listing import Asked, Listing, listing
 from kaspr_delta.web.parts.neighbours import neighbours
 from kaspr_delta.web.parts.output import output
 from kaspr_delta.web.parts.runs import charts_of
 from kaspr_delta.web.parts.schedule import in_words, next_runs
-from kaspr_delta.web.past import Past
+from kaspr_delta.web.past import Past, unfolded_changes
 from kaspr_delta.web.store import WebStore
 
 # Batches in the chart.

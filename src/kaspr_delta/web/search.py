@@ -11,8 +11,8 @@ from kaspr_delta.control.registry import Document
 from kaspr_delta.control.resource_status import kept_in
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.serde.joined_text import key_columns
 from kaspr_delta.serde.json_text import key_texts
-from kaspr_delta.serde.row_columns import key_columns
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.page_reads import PageReads, RowFilter, RowsFound

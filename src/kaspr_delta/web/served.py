@@ -22,11 +22,10 @@ from kaspr_delta.plan.definition.waiting import in_words, without_waiting
 from kaspr_delta.runtime.report import Status
 from kaspr_delta.spec.webview import KasprWebView
 from kaspr_delta.storage.native.readable import readable
-from kaspr_delta.web.lag_history import LagHistory
 from kaspr_delta.web.metrics import Metrics
 from kaspr_delta.web.outbox import Outbox
 from kaspr_delta.web.store import WebStore
-from kaspr_delta.web.traffic import Traffic
+from kaspr_delta.web.traffic import LagHistory, Traffic
 from kaspr_delta.web.view import View
 
 _log = logging.getLogger(__name__)

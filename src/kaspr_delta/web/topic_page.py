@@ -8,8 +8,8 @@ from typing import Any
 
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import TopicPlan
+from kaspr_delta.serde.joined_text import json_of
 from kaspr_delta.serde.json_text import key_texts
-from kaspr_delta.serde.row_columns import json_of
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.storage.layout import TOPIC
 from kaspr_delta.storage.native.readable import readable

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from kaspr_delta.engine.agent.step import Operation, Step
+from kaspr_delta.engine.agent.step import CompiledOperation, Step
 from kaspr_delta.engine.agent.table import NOT_WRITABLE
 from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.agent.windowed_table import table_object
@@ -151,9 +151,11 @@ class View:
                 value = final
         return value
 
-    def _operation(self, plan: OperationPlan, tables: Mapping[str, Any], parameters: Mapping[str, str]) -> Operation:
+    def _operation(
+        self, plan: OperationPlan, tables: Mapping[str, Any], parameters: Mapping[str, str]
+    ) -> CompiledOperation:
         offered = {**parameters, **{given.parameter: tables[given.table] for given in plan.tables}}
-        return Operation(plan, offered, self._init_scope)
+        return CompiledOperation(plan, offered, self._init_scope)
 
     def _clock(self, plan: TablePlan) -> Clock | None:
         if plan.window is None:
@@ -184,7 +186,7 @@ class View:
             raise OperationError(_SELECTING[which]) from error
 
 
-def _applied(operation: tuple[str, Operation], step: Step, value: Any) -> Iterator[Any]:
+def _applied(operation: tuple[str, CompiledOperation], step: Step, value: Any) -> Iterator[Any]:
     name, what = operation
     values: Iterator[Any] | None = None
     while True:

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from kaspr_delta.control import lag
 from kaspr_delta.control.lag import lags_of
+from kaspr_delta.engine.batch.sources import NOTHING, SourceTable
+from kaspr_delta.engine.rows.sequence import end_of
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.serde.json_text import canonical_key
@@ -82,5 +83,9 @@ def test_the_lag_of_a_join_depends_on_the_offsets_of_both_sides(delta: DeltaRs, 
 
 
 def test_the_commit_at_which_a_checkpoint_began_is_read() -> None:
-    read = lag._Read("orders", from_the_start=False, name="left", is_stream=False)
-    assert (read.first_unread({"left": 4}), read.first_unread({})) == (5, 0)
+    assert SourceTable("orders").first_unread(4) == 5
+
+
+@pytest.mark.parametrize(("position", "unread"), [(NOTHING, 0), (0, 1), (end_of(4) - 1, 5), (end_of(4), 5)])
+def test_a_commit_counts_as_read_once_a_record_of_it_was_read(position: int, unread: int) -> None:
+    assert SourceTable("topic__orders", by_offset=True).first_unread(position) == unread

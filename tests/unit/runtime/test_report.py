@@ -8,7 +8,7 @@ from kaspr_delta.cli.status import last_batches
 from kaspr_delta.engine.batch.counters import counter, work
 from kaspr_delta.engine.batch.progress import BatchReport
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.runtime.report import LastBatch, ResourceReport, ResourceStatus, RunReport, Status
+from kaspr_delta.runtime.report import LastBatch, ResourceReport, RunReport, Status, StatusLine
 
 COUNTS = {
     work("decide"): 1_240,
@@ -34,8 +34,8 @@ def test_a_batch_without_counts_has_no_steps_and_no_merges() -> None:
 
 def test_a_wide_status_shows_rows_files_and_seconds_of_the_last_batch() -> None:
     last = LastBatch.of(1, 1, 4.5, json.dumps(COUNTS))
-    ran = ResourceStatus(ResourceRef("join", "orders-products"), "ran", 1, 1, 0, None, last)
-    new = ResourceStatus(ResourceRef("agent", "ingest"), "new")
+    ran = StatusLine(ResourceRef("join", "orders-products"), "ran", 1, 1, 0, None, last)
+    new = StatusLine(ResourceRef("agent", "ingest"), "new")
     console = Console(width=200)
     with console.capture() as shown:
         console.print(last_batches(Status((ran, new), ())))

@@ -62,7 +62,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[RunEvent]]:
                     raise one
             return not any(found)
 
-        monkeypatch.setattr(module, "run_of", lambda _delta, _plan, ref: ref)
+        monkeypatch.setattr(module, "run_of", lambda _delta, _plan, ref: SimpleNamespace(runner=ref))
         monkeypatch.setattr(module, "have_nothing_to_do", have_nothing_to_do)
         monkeypatch.setattr(module, "remove_old", lambda *_: None)
         monkeypatch.setattr(module, "folded_batches", lambda *_: {})

@@ -184,6 +184,7 @@ def test_no_text_makes_the_loader_raise(text: str) -> None:
     assert loaded.manifests == ()
 
 
+@pytest.mark.filterwarnings("ignore:.*invalid escape sequence")  # Python warns of the author's text
 @given(st.data())
 def test_no_change_to_a_manifest_makes_the_loader_raise(data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(JOIN)))

@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from kaspr_delta.storage.layout import TOPIC
+from tests.colours import contrast, luminance
 from tests.folders import append_rows
 from tests.unit.web.conftest import Shop, served
 from tests.unit.web.test_pages import EVIL, NOW, failed, orders, rows_schema
@@ -281,14 +282,3 @@ def test_each_load_of_the_topology_shows_the_present_lag(browser: Browser, shop:
         append_rows(shop.delta, "topic__raw_orders", TOPIC, row)
         page.reload()
         expect(page.locator("svg")).to_contain_text("lag 2")
-
-
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def luminance(colour: str) -> float:
-    parts = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
-    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -17,8 +17,9 @@ from kaspr_delta.engine.agent.state import AgentState, ready
 from kaspr_delta.engine.agent.stateless import ONLY_VALUES, effects_of, run, sent_records
 from kaspr_delta.engine.batch.checkpoint import Start, checkpoints_of
 from kaspr_delta.engine.batch.counters import counter
-from kaspr_delta.engine.batch.decision import Decision, SourceTable
+from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun
+from kaspr_delta.engine.batch.sources import SourceTable, source_of_records
 from kaspr_delta.engine.batch.topic_commit import DirectAppend
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.rows import Rows
@@ -56,8 +57,7 @@ class Agent(Pipeline[AgentPlan]):
         return Source(self.delta, self.plan.input, self.application, str(self.ref))
 
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
-        source = self._source
-        return {name: SourceTable(source.table(name), by_offset=True) for name in source.names(spark)}
+        return {name: source_of_records(self.application, self.plan.input, name) for name in self._source.names(spark)}
 
     def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         """An empty decision: each topic is read from the position that the previous checkpoint had processed."""
@@ -87,7 +87,7 @@ class Agent(Pipeline[AgentPlan]):
         return replace(decision, state=after.plain), unread.upto
 
     def _decide(self, batch: DataFrame, source: Source, before: AgentState, *, rest: bool) -> Decision:
-        """Process the rows of a batch; the source can read them again. With ``rest`` no smaller last group waits."""
+        """Process the rows of a batch, which the source can read again. ``rest``: also an incomplete ``take`` group."""
         executor = self._executor(batch.sparkSession, before)
         if self.plan.ordered:
             return self._in_order(executor, batch, source, before, rest=rest)

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from kaspr_delta.engine.agent.state import most_of
-from kaspr_delta.engine.agent.step import Operation, Step
+from kaspr_delta.engine.agent.step import CompiledOperation, Step
 from kaspr_delta.engine.agent.table import Table
 from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.agent.windowed_table import WindowedTable, table_object
@@ -53,7 +53,7 @@ class Executor:
     _limit: at_most = field(init=False, repr=False)
     _step: Step = field(init=False, repr=False)
     _asks_for_context: bool = field(init=False, repr=False)
-    _operations: list[Operation] = field(default_factory=list, init=False, repr=False)
+    _operations: list[CompiledOperation] = field(default_factory=list, init=False, repr=False)
     _objects: dict[str, Table | WindowedTable] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -194,11 +194,11 @@ class Executor:
                 level = [later for item in level for later in operation.apply(step, item)]
             yield from level
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[CompiledOperation]:
         """The operations with their tables; new ones after a failed event. Raises TypeError: see ``_table``."""
         if not self._operations:  # all or none: a time limit may strike here
             self._operations[:] = [
-                Operation(plan, {of.parameter: self._table(of.table) for of in plan.tables}, self._scope)
+                CompiledOperation(plan, {of.parameter: self._table(of.table) for of in plan.tables}, self._scope)
                 for plan in self.plan.pipeline
             ]
         return self._operations

@@ -18,7 +18,7 @@ from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.counters import counter
-from kaspr_delta.engine.batch.decision import Decision, Folded, SourceTable
+from kaspr_delta.engine.batch.decision import Decision, Folded
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found, LoggedPlan, Resource
 from kaspr_delta.engine.batch.topic_commit import append_to_topic, known_topics, make_topic
 from kaspr_delta.engine.rows.keyed_table import state_table
@@ -128,9 +128,6 @@ class Task(Pipeline[TaskPlan]):
     @property
     def timed(self) -> bool:
         return True
-
-    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
-        return {}
 
     def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         return Decision(to_rows(spark, []), 0), {}

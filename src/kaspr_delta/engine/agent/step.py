@@ -22,7 +22,7 @@ from kaspr_delta.serde.typed_text import text_of
 
 
 @dataclass(slots=True)
-class Operation:
+class CompiledOperation:
     """An operation with its tables, for all events of an executor.
 
     The source of its function is executed again for every value, so names at its top level start fresh each time. A

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.aggregation import Aggregation, failed_rows
 from kaspr_delta.engine.batch.checkpoint import Start
-from kaspr_delta.engine.batch.decision import Decision, SourceTable
+from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.streams.clock import Clock
@@ -49,9 +49,6 @@ class StreamAggregation(Aggregation):
         origin: Any = self.plan.origin  # a StreamPlan, not the name of a table
         regrouped = replace(origin, repartitioned=origin.repartitioned or self.plan.group is not None)
         return StreamSide(self.delta, regrouped, self.application, str(self.ref))
-
-    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
-        return {self.stream.plan.name: SourceTable(self.stream.table, by_offset=True)}
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self.stream.stream(spark, start.positions[self.stream.plan.name])

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.aggregation.aggregation import Aggregation, failed_rows
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.dead_letters import Renewed
-from kaspr_delta.engine.batch.decision import Decision, SourceTable
+from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found, kinds_of
 from kaspr_delta.engine.joins.touched import touched_keys
 from kaspr_delta.engine.rows.keyed_table import KeyedTable, changed_by
@@ -53,9 +53,6 @@ class TableAggregation(Aggregation):
     def renewed(self) -> Renewed:
         """All dead letters, because a new checkpoint reads all rows of the table."""
         return Renewed(every=True)
-
-    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
-        return {"table": SourceTable(self.origin.plan.delta_name)}
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self.origin.feed(spark, str(self.plan.origin), start.positions["table"])

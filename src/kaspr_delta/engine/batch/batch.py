@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.counters import BatchTiming
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import Committed, Folding
@@ -17,7 +17,8 @@ from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.batch.migrations import check_format
 from kaspr_delta.engine.batch.progress import BatchReport, Reported, folded_batches
 from kaspr_delta.engine.batch.resource import Resource
-from kaspr_delta.engine.batch.topic_commit import DirectAppend, appended
+from kaspr_delta.engine.batch.sources import SourceTable
+from kaspr_delta.engine.batch.topic_commit import DirectAppend, announced_records
 from kaspr_delta.engine.rows.adaptive import plan_for
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.storage.tables import Tables
@@ -27,8 +28,8 @@ from kaspr_delta.storage.tables import Tables
 class BatchRunner:
     """Runs the batches of a resource, and folds them.
 
-    On Spark Connect a copy runs the batches of the stream on the server, and this object runs the ticks. From then on
-    (``shipped``) each reads the log before it commits, if the resource has ticks.
+    On Spark Connect the server runs the batches of the stream with a copy of this object, which itself runs the ticks
+    (``shipped``, from the start of the stream on). Both read the log before they commit, if the resource has ticks.
     """
 
     delta: Tables
@@ -50,6 +51,30 @@ class BatchRunner:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "listener": None}  # the server has no listener
+
+    @property
+    def stream_start(self) -> Start:
+        """The start of the resource's stream. Raises RuntimeError before the recovery."""
+        if self.log.end.start is None:
+            msg = f"{self.resource.ref} was not recovered"
+            raise RuntimeError(msg)
+        return self.log.end.start
+
+    def sources(self, spark: SparkSession) -> dict[str, SourceTable]:
+        """The sources that the stream reads, by name: those that its start names."""
+        began = self.stream_start.positions
+        return {name: source for name, source in self.resource.sources(spark).items() if name in began}
+
+    def sources_changed(self, spark: SparkSession) -> bool:
+        """Whether the resource now reads other sources than its stream does. False before the first run."""
+        start = self.log.end.start
+        return start is not None and self.resource.sources(spark).keys() != start.positions.keys()
+
+    def begin_stream(self, spark: SparkSession, start: Start) -> None:
+        """Commit a new start of the stream: at its positions or, where it is later, after the last batch."""
+        reached = self.resource.reached(self.log.end.metadata.state)
+        positions = {source: max(at, reached.get(source, at)) for source, at in start.positions.items()}
+        self.log.begin_stream(spark, start.at(positions))
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
@@ -75,7 +100,7 @@ class BatchRunner:
         """
         timing, spark = BatchTiming(), changes.sparkSession
         with self._locked(spark):
-            if self.resource.timed:  # ticks commit too, in another process perhaps
+            if self.resource.timed:  # a tick may have committed since the last batch
                 self.read_log_end(spark)
             # `stream` is the number of Spark's last batch in the log. A replay of it is skipped: recovery folded it.
             if number <= self.log.end.metadata.stream:
@@ -174,8 +199,8 @@ class BatchRunner:
         committed = Committed(*self.log.commit(LocalRows.none(spark), metadata), metadata, timing)
         try:
             direct.commit(self.delta, committed.id)
-        except Exception:  # noqa: BLE001  committed through the log, it becomes a dead letter or fails again
-            if appended(self.delta, spark, announced, committed.id) is None:
+        except Exception:  # noqa: BLE001  computed again for the log, the event is a dead letter, or it fails there
+            if announced_records(self.delta, spark, announced, committed.id) is None:
                 return False
         timing.done("commit")
         self.report(self.folding.fold(spark, [committed]))

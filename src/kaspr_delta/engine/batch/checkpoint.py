@@ -17,6 +17,8 @@ from kaspr_delta.storage.tables import Transaction
 FIRST = -1
 # The format of a resource's state. A change of the state's tables or of their meaning takes the next number.
 STATE_FORMAT = 2
+NEWEST_START = "start IS NOT NULL ORDER BY checkpoint DESC, batch DESC LIMIT 1"
+"""The condition by which a SELECT finds the newest start in a log, and the clauses that follow it."""
 _NUMBERED = re.compile(r"c(\d{8})-")
 
 

@@ -64,7 +64,7 @@ def compare(
     counts = {row["difference"]: row["many"] for row in counted}
     added, removed, changed = (counts.get(name, 0) for name in ("added", "removed", "changed"))
     equal = delta.count(spark, result.plan.delta_name) - removed - changed
-    versions = {str(source.table): positions[name] for name, source in resource.sources(spark).items()}
+    versions = {source.table: positions[name] for name, source in resource.sources(spark).items()}
     return Comparison(resource.definition, versions, table, added, removed, changed, equal)
 
 

@@ -1,36 +1,17 @@
-"""The values that a resource and its batch hand to each other: a decision, a fold's numbers, sources, logged rows."""
+"""The values that a resource and its batch hand to each other: a decision, a fold's numbers, logged rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.topic_commit import DirectAppend
 from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.engine.rows.sequence import end_of, version_of
 
 LoggedBatch: TypeAlias = tuple[BatchId, Rows]
 """A batch of the log, with its rows as the log has them."""
-
-
-class SourceTable(NamedTuple):
-    """The source of a stream; ``table`` is None for an endpoint, in which only the stream can find news.
-
-    A position of the source is a version of the table or, ``by_offset``, an offset of a record (``rows.sequence``).
-    """
-
-    table: str | None
-    by_offset: bool = False
-
-    def upto(self, version: int) -> int:
-        """The position at which the table is read up to and with a version."""
-        return end_of(version) if self.by_offset else version
-
-    def version(self, position: int) -> int:
-        """The last version that a position has read wholly."""
-        return version_of(position + 1) - 1 if self.by_offset else position
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from kaspr_delta.engine.batch.decision import Folded
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.batch.progress import BatchReport, Reported, record_progress
 from kaspr_delta.engine.batch.resource import Resource, cost_of
-from kaspr_delta.engine.batch.topic_commit import appended
+from kaspr_delta.engine.batch.topic_commit import announced_records
 from kaspr_delta.engine.rows.adaptive import plan_for
 from kaspr_delta.engine.rows.local_rows import LocalRows, last_of_each_key
 from kaspr_delta.engine.rows.rows import Rows
@@ -60,8 +60,8 @@ class Folding:
     Waiting batches are in the log. After a crash, the next process folds them.
 
     In a run without end (``endless``) a fold leaves out the states of batches, because only the resource reads them:
-    they are ``deferred``, and folded when they are too large or the run ends. Progress has a row for the state only
-    after the state has lagged once. Without one, the state is folded as far as everything else.
+    they are ``deferred``, and folded when they are too large or the run ends. Before a state has lagged for the first
+    time, progress has no row for it: it is folded as far as the rest.
     """
 
     delta: Tables
@@ -232,5 +232,5 @@ class Folding:
         if announced is None:
             (folded,) = self.resource.fold([(one.id, one.rows)])
             return folded
-        records = appended(self.delta, spark, announced, one.id) or 0
+        records = announced_records(self.delta, spark, announced, one.id) or 0
         return Folded(records, 0, counts={counter("topic_messages_sent", announced.topic): records})

@@ -11,20 +11,15 @@ import narwhals as nw
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from kaspr_delta.engine.batch.checkpoint import FIRST, BatchId, Start, new_checkpoint
+from kaspr_delta.engine.batch.checkpoint import FIRST, NEWEST_START, BatchId, Start, new_checkpoint
 from kaspr_delta.engine.batch.decision import LoggedBatch
-from kaspr_delta.engine.batch.topic_commit import CommitIntent, appended
+from kaspr_delta.engine.batch.topic_commit import CommitIntent, announced_records
 from kaspr_delta.engine.rows.local_rows import LocalRows, union_all
 from kaspr_delta.engine.rows.rows import Rows, text
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.tables import Tables
 
 _ENDS = "SELECT checkpoint, batch, memo, start FROM t WHERE memo IS NOT NULL AND "
-# The rows with a start that have the number of the newest one. ``Log.read_end`` ignores those of older checkpoints.
-_NEWEST_START = (
-    f"{_ENDS}start IS NOT NULL AND batch = (SELECT max(batch) FROM t WHERE start IS NOT NULL"  # noqa: S608
-    " AND checkpoint = (SELECT max(checkpoint) FROM t WHERE start IS NOT NULL))"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +165,7 @@ class Log:
         return [(batch, metadata_of[batch]) for batch in unfolded if batch not in never]
 
     def _never_came(self, spark: SparkSession, batch: BatchId, metadata: BatchMetadata) -> bool:
-        return metadata.direct is not None and appended(self.delta, spark, metadata.direct, batch) is None
+        return metadata.direct is not None and announced_records(self.delta, spark, metadata.direct, batch) is None
 
 
 def read_ends(
@@ -187,7 +182,7 @@ def read_ends(
     ends = delta.query_each(spark, {log.table: _late(folded) for log, folded in logs})
     older = [log.table for log, folded in logs if not _has_newest_start(ends[log.table], folded)]
     if older:
-        for table, rows in delta.query_each(spark, dict.fromkeys(older, _NEWEST_START)).items():
+        for table, rows in delta.query_each(spark, dict.fromkeys(older, _ENDS + NEWEST_START)).items():
             ends[table] += rows
     return [log._take_end(spark, ends[log.table], folded) for log, folded in logs]  # noqa: SLF001  of this module
 

@@ -56,27 +56,15 @@ class Recovery:
                     self._begin(spark, again=True)
                     return Recovered(migrated, changed.reason)
                 self._migrate(spark, start)
-            if start is None or self.sources_changed(spark):
+            if start is None or runner.sources_changed(spark):
                 self._begin(spark)
             return Recovered(migrated)
 
-    def sources_changed(self, spark: SparkSession) -> bool:
-        """Whether the resource now reads other sources than its checkpoint does."""
-        start = self.runner.log.end.start
-        return start is not None and set(self.runner.resource.sources(spark)) != set(start.positions)
-
     def follow_sources(self, spark: SparkSession) -> None:
         """Begin a new checkpoint if the resource now reads other sources."""
-        if self.sources_changed(spark):
+        if self.runner.sources_changed(spark):
             with self._resumed(spark):
                 self._begin(spark)
-
-    def begin_stream(self, spark: SparkSession, start: Start) -> None:
-        """Commit a new start of the checkpoint, at its positions or where batches have read more."""
-        log = self.runner.log
-        reached = self.runner.resource.reached(log.end.metadata.state)
-        positions = {source: max(at, reached.get(source, at)) for source, at in start.positions.items()}
-        log.begin_stream(spark, start.at(positions))
 
     def rebuild(self, spark: SparkSession) -> None:
         """Make the state anew from the current tables. Differences are emitted, in one commit."""
@@ -114,7 +102,7 @@ class Recovery:
             timing = BatchTiming()
             try:
                 caught_up = runner.resource.catch_up(spark, runner.log.end.metadata.state)
-                caught_up = caught_up or self._unread(spark)
+                caught_up = caught_up or self._backlog(spark)
                 if caught_up is None:
                     return False
                 self._commit_first(spark, caught_up, timing, goes_on=True)
@@ -127,7 +115,7 @@ class Recovery:
             runner.failure = None
             return True
 
-    def _unread(self, spark: SparkSession) -> Begun | None:
+    def _backlog(self, spark: SparkSession) -> Begun | None:
         """A decision over all that a stream would read, in one batch, also from commits that were removed from logs.
 
         None if only a stream reads it, and for resources over tables alone: their old commits are not kept elsewhere.
@@ -135,10 +123,10 @@ class Recovery:
         runner, log = self.runner, self.runner.log.end
         if log.start is None:
             return None
-        sources = {name: one for name, one in runner.resource.sources(spark).items() if name in log.start.positions}
+        sources = runner.sources(spark)
         if not any(source.by_offset for source in sources.values()):
             return None
-        tables = {name: source.table for name, source in sources.items() if source.table is not None}
+        tables = {name: source.table for name, source in sources.items() if source.table}
         versions = {table: runner.delta.newest(spark, table).version for table in tables.values()}
         as_they_are = runner.delta.as_they_are(versions)
         if as_they_are is None or len(tables) < len(sources):
@@ -170,7 +158,7 @@ class Recovery:
         if wrong or (tables and not start.tables):  # without ids, a stream of a catalog cannot be continued
             self._begin(spark, again=True)
             return
-        self.begin_stream(spark, replace(start, format=STATE_FORMAT))
+        self.runner.begin_stream(spark, replace(start, format=STATE_FORMAT))
 
     def _mend(self, spark: SparkSession, start: Start) -> bool:
         """Take the steps from an older format; return whether results may have been wrong."""
@@ -197,7 +185,8 @@ class Recovery:
     ) -> None:
         """Commit and fold the first batch of a new checkpoint (see ``Log.begin``)."""
         runner, (decision, positions) = self.runner, begun
-        tables, times = table_ids(runner, spark), commit_times(runner, spark, positions)
+        tables = table_ids(runner, spark)
+        times = commit_times(runner, spark, positions) if tables else {}
         start = Start(runner.resource.definition, positions, tables=tables, times=times)
         timing.done("decide")
         folds = again or decision.effects.max_rows != 0
@@ -212,24 +201,17 @@ class Recovery:
 
 def table_ids(runner: BatchRunner, spark: SparkSession) -> Mapping[str, str]:
     """By source, its table's id, if each stream has a checkpoint of its own; empty if streams are continued."""
-    resource = runner.resource
-    if runner.delta.namespace.streams_go_on:
+    sources = {} if runner.delta.namespace.streams_go_on else runner.resource.sources(spark)
+    if not all(source.table for source in sources.values()):  # only the stream knows how far it has read
         return {}
-    sources = resource.sources(spark)
-    if any(source.table is None for source in sources.values()):  # only the stream knows how far it has read
-        return {}
-    return {name: str(runner.delta.table_id(spark, str(source.table))) for name, source in sources.items()}
+    return {name: str(runner.delta.table_id(spark, source.table)) for name, source in sources.items()}
 
 
 def commit_times(runner: BatchRunner, spark: SparkSession, positions: Mapping[str, int]) -> Mapping[str, str]:
-    """By source, the time of the commit at its position, if that is the newest one; empty if streams are continued."""
-    resource, times = runner.resource, dict[str, str]()
-    if not runner.delta.namespace.streams_go_on:
-        for name, source in resource.sources(spark).items():
-            newest = None if source.table is None else runner.delta.newest(spark, source.table)
-            if newest is not None and source.upto(newest.version) == positions.get(name):
-                times[name] = newest.time
-    return times
+    """By source, the time of the commit at its position, if that is the newest one."""
+    sources = runner.resource.sources(spark)
+    newest = {name: runner.delta.newest(spark, source.table) for name, source in sources.items()}
+    return {name: at.time for name, at in newest.items() if sources[name].upto(at.version) == positions.get(name)}
 
 
 def cannot_go_on(resource: Resource[Any], reason: str) -> KasprError:

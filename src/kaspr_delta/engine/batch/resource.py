@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from kaspr_delta.engine.batch.checkpoint import FIRST, BatchId, Start
 from kaspr_delta.engine.batch.counters import work
 from kaspr_delta.engine.batch.dead_letters import Renewed, fold_dead_letters, renew_dead_letters
-from kaspr_delta.engine.batch.decision import Decision, Folded, LoggedBatch, SourceTable
+from kaspr_delta.engine.batch.decision import Decision, Folded, LoggedBatch
+from kaspr_delta.engine.batch.sources import SourceTable, sources_of
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import read_back, union_all
 from kaspr_delta.engine.rows.rows import Rows
@@ -32,7 +33,7 @@ Fold: TypeAlias = Callable[[], Merged | None]
 """Brings a table or a topic up to a batch; may return the cost."""
 
 Found: TypeAlias = Collection[tuple[Any, ...]]
-"""The values that rows of the log have in the columns by which they are counted."""
+"""The combinations of values in the columns ``Resource.counted`` that occur in rows of the log."""
 
 
 class LoggedPlan(Protocol):
@@ -115,7 +116,7 @@ class Resource(Generic[PlanT]):
 
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         """The sources that it reads now. When they change, a new checkpoint continues where the old one stopped."""
-        raise NotImplementedError
+        return sources_of(self.application, self.ref)
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         """The stream of changes and records of the sources in ``start``, from their positions on."""
@@ -167,6 +168,8 @@ class Resource(Generic[PlanT]):
         folded, found = [self.numbers(one) for one in counts], frozenset(chain.from_iterable(counts))
         waited = len(batches) > 1 or not with_state
         most = self.delta.limits.logged
+        # Rows of large batches that waited come to the driver, if they fit: delta-rs merges them. Those of a batch that
+        # is folded at once are left to Spark.
         if waited and sum(sum(one.values()) for one in counts) <= most.rows:
             parts = [read_back(rows, most) for rows in parts]
         rows = union_all(parts)

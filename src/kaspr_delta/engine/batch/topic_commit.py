@@ -64,12 +64,12 @@ class DirectAppend:
         return CommitIntent(self.topic, delta.newest(spark, topic_table(self.topic)).version)
 
     def commit(self, delta: Tables, batch: BatchId) -> None:
-        """Append the records. After an error of Spark the batch may be committed or not: ask ``appended``."""
+        """Append the records. After an error of Spark the batch may be committed or not: ask ``announced_records``."""
         append_to_topic(delta, SparkRows(self.records), self.topic, batch, note=_note(batch, _RECORDS))
 
 
-def appended(delta: Tables, spark: SparkSession, announced: CommitIntent, batch: BatchId) -> int | None:
-    """Return how many records an announced batch has appended; None if it has not, and can no longer do so.
+def announced_records(delta: Tables, spark: SparkSession, announced: CommitIntent, batch: BatchId) -> int | None:
+    """The number of records that an announced batch has appended; None if it has not, and can no longer do so.
 
     Makes an empty append under the batch's transaction: it is skipped if the records are there, and keeps them out if
     they are not.

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.pipeline import EffectResource
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
-from kaspr_delta.engine.batch.decision import Decision, Folded, LoggedBatch, SourceTable
+from kaspr_delta.engine.batch.decision import Decision, Folded, LoggedBatch
 from kaspr_delta.engine.batch.resource import Begun, Resource
 from kaspr_delta.engine.binding.files import Files
 from kaspr_delta.engine.binding.kafka import Kafka
@@ -59,9 +59,6 @@ class Ingest(EffectResource[TopicPlan]):
 
     __slots__ = ()
 
-    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
-        return {self.plan.bound.endpoint.label: SourceTable(None)}
-
     def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         return Decision(LocalRows.none(spark), 0), dict.fromkeys(self.sources(spark), 0)
 
@@ -98,9 +95,6 @@ class Export(Resource[TopicPlan]):
         start = endpoint.starting_offsets if isinstance(endpoint, KafkaPlan) else "earliest"
         read = TopicInput((self.plan.name,), None, self.plan.serializers, start)
         return Source(self.delta, read, self.application, str(self.ref))
-
-    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
-        return {self.plan.name: SourceTable(self._source.table(self.plan.name), by_offset=True)}
 
     def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         """An empty decision: the topic is read from the position that the previous checkpoint had reached."""

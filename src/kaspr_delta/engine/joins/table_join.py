@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.dead_letters import Renewed
-from kaspr_delta.engine.batch.decision import SourceTable
 from kaspr_delta.engine.batch.resource import Fold, Found, Resource, kinds_of
 from kaspr_delta.engine.joins.results import IS_VALUE, IS_VALUE_IN_SQL
 from kaspr_delta.engine.joins.select import SelectRow, selected_columns
@@ -66,9 +65,6 @@ class TableJoin(Resource[TableJoinPlanT]):
         return union_of(
             table.feed(spark, side, positions[side]) for side, table in self.sides.items() if side in positions
         )
-
-    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
-        return {side: SourceTable(table.plan.delta_name) for side, table in self.sides.items()}
 
     def touched(self, changes: DataFrame) -> Touched:
         """Step 1: the keys that a batch of the stream touches."""

@@ -36,9 +36,9 @@ class Touched(NamedTuple):
 def touched_keys(changes: DataFrame, texts: Mapping[str, TableText], limits: Limits) -> Touched:
     """Each changed key, once, with its last change: from columns side, key, changed_at, version.
 
-    One Spark job; for many changes two. Unless there are too many (``Limits.changes``), as in a first load or a long
-    backlog, the driver knows the touched keys, also those of a large batch: Spark broadcasts them, and shuffles no
-    table for them. ``texts`` by side.
+    One Spark job; for many changes two. Up to ``Limits.changes``, which a first load or a long backlog exceeds, the
+    keys are collected, also those of a large batch: Spark broadcasts them, and shuffles no table for them. ``texts`` by
+    side.
     """
     found = rows_within(changes.select("side", "key", "changed_at", "version"), limits.changes)
     versions = _newest_versions(found.table, texts) if isinstance(found, LocalRows) else None

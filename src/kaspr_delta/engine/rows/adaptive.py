@@ -16,7 +16,7 @@ _FEW_PARTITIONS = 8
 
 
 def plan_for(spark: SparkSession, limits: Limits, *rows: Rows) -> None:
-    """Switch adaptive planning off if all these rows are few and on the driver, else on. Without rows: off.
+    """Switch adaptive planning off if all these rows, or none, are few and on the driver; else switch it on.
 
     Adaptive planning makes a job of every shuffle and every broadcast, to learn how many rows there are. If they are
     known to be few, a statement is one job without it. ``spark`` is the session of a streaming query, which has its own

@@ -65,7 +65,7 @@ class KeyedTable:
     def key(self) -> Column:
         """The key column as text."""
         if self.plan.joined:
-            # The result of a join that did not run since an older version wrote it.
+            # Older versions wrote base64 with line breaks, and the join may not have run since.
             return on_one_line(F.col("key")).alias("key") if self.has_raw_keys else F.col("key")
         if self.plan.typed:
             columns = [F.col(quoted(name)) for name in self.plan.typed.key]
@@ -227,7 +227,7 @@ class KeyedTable:
         """Bring keys to given values: columns key, value (text; NULL deletes), timestamp, one row per key.
 
         For a table with windows also window_start and stream, one row per key and window. A stored row with the same
-        value is not written. If ``timely``, it is written if its timestamp differs.
+        value is not written, unless it is ``timely`` and its timestamp differs.
         """
         self._merge(self.as_stored(given), timely=timely)
 

@@ -109,7 +109,7 @@ class Rows(Protocol):
         """The rows with a column ``seq`` (see ``sequence``), in order of some columns; in Spark, of a partition."""
 
     def made(self, df: DataFrame, most: Size | None = None) -> Rows:
-        """Rows that Spark makes from these: collected if these are on the driver, up to ``most``."""
+        """Rows that Spark makes from these. If these are on the driver they are collected, up to ``most``."""
 
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:
         """Rows that Spark makes from these: in one partition if these are on the driver, else by columns, if given."""

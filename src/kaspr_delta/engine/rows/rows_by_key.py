@@ -28,11 +28,11 @@ def found_rows(delta: Tables, spark: SparkSession, table: str, texts: Texts, ver
 
 
 def rows_with(delta: Tables, spark: SparkSession, table: str, keys_of: Mapping[str, Rows], columns: str) -> Rows:
-    """At least the rows of a table, with ``columns`` (DDL), of which any of some columns has one of its keys.
+    """At least the rows of a table, with ``columns`` (DDL), that have one of a column's keys in that column.
 
-    Where the keys are on the driver the rows are looked up: without Spark, or by one action of Spark. If more rows have
-    a key than fit there (``Limits.looked_up``, ``Limits.small_batch``), two actions find and count them. Of many keys,
-    in Spark, all rows are returned.
+    ``keys_of`` has the keys by column; one column is enough. Where the keys are on the driver the rows are looked up:
+    without Spark, or by one action of Spark. If more rows have a key than fit there (``Limits.looked_up``,
+    ``Limits.small_batch``), two actions find and count them. Of many keys, in Spark, all rows are returned.
     """
     local = {name: keys for name, keys in keys_of.items() if isinstance(keys, LocalRows)}
     if len(local) < len(keys_of):

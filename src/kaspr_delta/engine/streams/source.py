@@ -14,6 +14,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.batch.sources import NOTHING, source_of_records
 from kaspr_delta.engine.batch.topic_commit import known_topics
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import union_of
@@ -23,15 +24,11 @@ from kaspr_delta.engine.streams.event import ChannelDecoder, Decoder, TopicDecod
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan
 from kaspr_delta.plan.definition.resources import ChannelInput, Serializers, TopicInput
-from kaspr_delta.plan.names import channel_table, topic_table
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.spec.patterns import matching
 from kaspr_delta.storage.layout import HEADERS, RECORDS, RETRY_FOR, kind_for
 from kaspr_delta.storage.tables import Tables
-
-# The position in an unread topic.
-NOTHING = -1
 
 INPUT = {
     "source": "STRING",
@@ -79,10 +76,7 @@ class Source:
 
     def table(self, name: str) -> str:
         """The Delta table that holds a topic or channel."""
-        if isinstance(self.read, ChannelInput):
-            return channel_table(name)
-        table = self.application.changelog(name)
-        return topic_table(name) if table is None else table.delta_name
+        return source_of_records(self.application, self.read, name).table
 
     def unread(self, spark: SparkSession, after: Mapping[str, int]) -> Unread | None:
         """The records after some positions, without the change feed, which may not reach back to them.
@@ -101,8 +95,8 @@ class Source:
 
     def stream(self, spark: SparkSession, positions: Mapping[str, int], limit: str | None = None) -> DataFrame:
         """The records after these positions, as a stream of rows of InputRecord."""
-        # A continued stream began at the version of the last record read. A new one begins at the first
-        # version that may have later records: that one may be gone.
+        # A continued stream began at the version of the last record read. That version may be gone where a new stream
+        # begins: it begins at the first version that may have later records.
         ahead = 0 if self.delta.namespace.streams_go_on else 1
         feeds = {
             name: self.delta.stream(spark, self.table(name), version_of(position + ahead), limit)

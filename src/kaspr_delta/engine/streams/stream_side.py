@@ -129,10 +129,6 @@ class StreamSide:
         """The position at which a new checkpoint begins (see ``Source.positions``)."""
         return self.source.positions(spark, done)[self.plan.name]
 
-    @property
-    def table(self) -> str:
-        return self.source.table(self.plan.name)
-
     def newest(self, spark: SparkSession) -> int:
         return self.source.newest(spark, self.plan.name)
 

@@ -137,8 +137,8 @@ class Plan:
 
         The values of a result are ``{"left": …, "right": …}``, or the columns that the join selects.
         """
-        join = self.join(name)
-        if self.table(name) is not None or not isinstance(join, TableTableJoinPlan):
+        join = self.join_for_table(name)
+        if join is None:
             return self.known_table(name)
         return TablePlan(
             name=join.name,
@@ -152,9 +152,14 @@ class Plan:
             joined=self.sides_of(join),
         )
 
+    def join_for_table(self, name: str) -> TableTableJoinPlan | None:
+        """The join of that name, if its result stands for a table: there is no table of that name."""
+        join = self.join(name)
+        return join if self.table(name) is None and isinstance(join, TableTableJoinPlan) else None
+
     def label_of(self, name: str) -> str:
-        """The table of that name, or the join whose result it is, as ``kind/name``."""
-        return f"join/{name}" if self.table(name) is None and self.join(name) is not None else f"table/{name}"
+        """The table of that name, or the join whose result stands for it, as ``kind/name``."""
+        return f"table/{name}" if self.join_for_table(name) is None else f"join/{name}"
 
     def sides_of(self, join: TableTableJoinPlan) -> tuple[TablePlan, TablePlan]:
         """The left and right table of a join, with their columns in the order in which the join's channel has them."""

@@ -154,6 +154,11 @@ class StreamTableJoinPlan(_Join):
     pending: int | None
     waiting: str
 
+    @property
+    def follows_table(self) -> bool:
+        """Whether changes of the table alone start a batch: those of a global one only if records wait for its rows."""
+        return not self.is_global or self.pending is not None
+
 
 @dataclass(frozen=True, slots=True)
 class RightForeignKeyJoinPlan(_Join):
@@ -168,6 +173,8 @@ class RightForeignKeyJoinPlan(_Join):
     right: str
     extractor: Snippet
     index: str
+
+    follows_table: ClassVar = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,9 @@ class Attempts:
         table: str,
         action: Callable[[DeltaTable], Result | None],
         version: int | None = None,
-        *,
-        repeatable: bool = True,
     ) -> Result | None:
-        """The result of an operation; None if Spark has to do it. An error is raised if it may not be repeated."""
-        return self.attempt_with(operation, table, lambda one: action(one.table), version, repeatable=repeatable)
+        """The result of an operation; None if Spark has to do it."""
+        return self.attempt_with(operation, table, lambda one: action(one.table), version)
 
     def attempt_with(
         self,
@@ -55,7 +53,10 @@ class Attempts:
         *,
         repeatable: bool = True,
     ) -> Result | None:
-        """The same for an action that takes what is known of the opened table."""
+        """The same for an action on the opened table and what is known of it.
+
+        Its error is raised unless the operation is ``repeatable``: it may have come after the commit.
+        """
 
         def attempted() -> Result | None:
             if not self.delta.has_folder(table):

@@ -470,9 +470,9 @@ def _tells_all(folder: Folder, version: int) -> bool:
 
 
 def _hooks(*, cleanup: bool | None = False) -> Any:
-    """The hooks after a commit: a checkpoint is written, and nothing is cleaned up.
+    """The hooks after a commit: a checkpoint is written when it is due.
 
-    Where that is left to the table (None), commits that are older than it wants are forgotten.
+    ``cleanup``: expired commits are never removed (False), or as the table's properties say (None).
     """
     return _deltalake().PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=cleanup)
 

@@ -22,7 +22,7 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The newest commit of a table: its version, and the identity of its file, which a table created anew has not."""
+    """The newest commit of a table: its version, and the identity of its file. A table created anew has another one."""
 
     version: int
     file: Stamp

@@ -264,8 +264,8 @@ class NativeTables(Tables):
     def _appended(self, spark: SparkSession, rows: pa.Table, table: str, transaction: Transaction | None) -> bool:
         """Whether delta-rs appended the rows.
 
-        With each checkpoint of the table Spark does if it runs: it also removes expired commits, and compacts small
-        files.
+        Each 50th append is left to Spark if it runs (CHECKPOINT_INTERVAL): Spark also removes expired commits, and
+        compacts small files.
         """
 
         def appended(one: OpenTable) -> bool | None:

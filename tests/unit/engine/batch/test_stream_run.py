@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.engine.batch import stream_run
+from kaspr_delta.engine.batch import new_stream
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import Start
-from kaspr_delta.engine.batch.decision import SourceTable
 from kaspr_delta.engine.batch.log import BatchMetadata
+from kaspr_delta.engine.batch.new_stream import have_nothing_to_do
 from kaspr_delta.engine.batch.recovery import Recovery
-from kaspr_delta.engine.batch.stream_run import ResourceRun, have_nothing_to_do
+from kaspr_delta.engine.batch.sources import SourceTable
+from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.errors import RebuildNeededError
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.folders import LocalFolder
@@ -115,14 +116,13 @@ class StreamingError(Exception):
 
 def idle(catalog: Catalog, *joins: Join, state: int | None = None) -> bool:
     tables: Any = catalog
-    runs, progress = [], {}
+    runners, progress = [], {}
     for join in joins or (Join(),):
         resource: Any = join
-        runner = BatchRunner(tables, resource)
-        runs.append(ResourceRun(runner, Recovery(runner)))
+        runners.append(BatchRunner(tables, resource))
         progress[f"join/{join.name}"] = {"c1": 7}
     state_of = {"join/priced state": {"c1": state}} if state else {}
-    return have_nothing_to_do(NO_SPARK, runs, progress | state_of)
+    return have_nothing_to_do(NO_SPARK, runners, progress | state_of)
 
 
 def test_the_logs_by_one_statement_and_a_version_of_each_source_are_all_that_is_read() -> None:
@@ -178,7 +178,7 @@ TWO_JOINS = (Join(), Join(name="returned", left="returns"))
 def drawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The source that is drawn by lot."""
     table: str = request.param
-    monkeypatch.setattr(stream_run, "_lot", SimpleNamespace(choice=lambda tables: tables[tables.index(table)]))
+    monkeypatch.setattr(new_stream, "_lot", SimpleNamespace(choice=lambda tables: tables[tables.index(table)]))
     return table
 
 
@@ -248,7 +248,8 @@ def catalog(tmp_path: Path) -> Catalog:
 def starting(catalog: Catalog) -> None:
     tables: Any = catalog
     resource: Any = Join()
-    run = ResourceRun(BatchRunner(tables, resource), recovery=NO_SPARK)
+    runner = BatchRunner(tables, resource)
+    run = ResourceRun(runner, Recovery(runner))
     run.runner.log.read_end(NO_SPARK, {"c1": 7})
     run.start(NO_SPARK, None)
 

@@ -11,6 +11,7 @@ from kaspr_delta.plan.drawing.picture import WIDTH, Edge, picture
 from kaspr_delta.plan.drawing.svg import html_of
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.manifest import KINDS
+from tests.colours import contrast
 from tests.documented import ROOT
 from tests.manifests import plan_of, plan_of_bundle
 
@@ -46,18 +47,6 @@ def test_text_has_the_colour_of_the_notebook_and_boxes_are_seen_on_white_and_on_
     for colour in colours:
         assert contrast(colour, "#ffffff") >= 3, colour
         assert contrast(colour, "#181818") >= 3, colour
-
-
-def contrast(one: str, other: str) -> float:
-    """The contrast of two colours as WCAG defines it; a graphic needs 3."""
-    darker, lighter = sorted(map(luminance, (one, other)))
-    return (lighter + 0.05) / (darker + 0.05)
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def test_a_resource_that_waits_has_a_broken_edge_and_its_reason_below() -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
-from kaspr_delta.engine.batch.decision import Decision, SourceTable
+from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found, Resource, kinds_of
 from kaspr_delta.engine.joins.stream_stream.batch import SIDES, StreamStreamBatch
 from kaspr_delta.engine.joins.stream_stream.window_join import Buffered, JoinWindow, Side, StreamRecord
@@ -48,9 +48,6 @@ class StreamStreamJoin(Resource[StreamStreamJoinPlan]):
     @property
     def window(self) -> JoinWindow:
         return JoinWindow(self.plan.before, self.plan.after, self.plan.grace)
-
-    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
-        return {side: SourceTable(of.table, by_offset=True) for side, of in self.sides.items()}
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         """Records of the sides in one query, so that one checkpoint covers both.

@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import Start
-from kaspr_delta.engine.batch.decision import SourceTable
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import are_few
@@ -59,18 +58,9 @@ class StreamTable(Resource[StreamTablePlanT]):
         return KeyedTable(self.delta, self.application.table_or_result(self.plan.right))
 
     @property
-    def follows_table(self) -> bool:
-        """Whether changes of the table alone start a batch."""
-        return True
-
-    @property
     def follows_changes(self) -> bool:
         """Whether a record sees the table as of its time; a global table is seen at its newest version."""
         return True
-
-    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
-        table = {"table": SourceTable(self.right.plan.delta_name)} if self.follows_table else {}
-        return {"stream": SourceTable(self.left.table, by_offset=True), **table}
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         """Records of the stream, and a row without a source for each change of the table."""

@@ -44,10 +44,6 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         return self.plan.pending is not None
 
     @property
-    def follows_table(self) -> bool:
-        return self.follows_changes or self.plan.pending is not None
-
-    @property
     def follows_changes(self) -> bool:
         return not self.plan.is_global
 

@@ -7,8 +7,7 @@ from unittest import mock
 import pytest
 from pyspark.errors import PySparkException
 
-from kaspr_delta.storage.spark.retries import retried
-from kaspr_delta.storage.statistics import Statistics
+from kaspr_delta.storage.statistics import Statistics, retried
 
 CONFLICT = PySparkException("[DELTA_CONCURRENT_APPEND] Files were added by a concurrent update.")
 

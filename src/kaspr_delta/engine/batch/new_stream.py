@@ -1,0 +1,196 @@
+"""Streams over tables of a catalog, each of which is a new one: where it starts, and whether it would read anything."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from itertools import chain
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kaspr_delta.engine.batch.batch import BatchRunner
+from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, Start, checkpoints_of
+from kaspr_delta.engine.batch.log import read_ends
+from kaspr_delta.engine.batch.recovery import cannot_go_on
+from kaspr_delta.engine.batch.sources import SourceTable
+from kaspr_delta.plan.definition.state_definitions import rebuild_needed
+from kaspr_delta.storage.folders import Folder, discard
+from kaspr_delta.storage.gone import TABLE_REPLACED
+from kaspr_delta.storage.side_by_side import side_by_side
+from kaspr_delta.storage.tables import Commit
+
+# The commits of a table that are read to find the last one that a stream has read.
+_RECENT = 20
+# Sources of which each is asked for its newest commit.
+_ASKED_AT_ONCE = 2
+_lot = random.SystemRandom()
+
+
+@dataclass(frozen=True)
+class NewStream:
+    """A stream with a Spark checkpoint of its own. It begins at the start in the log, which a stream writes at its end.
+
+    A stream whose run died is not continued: the log says how far its batches came. ``recent`` has by table its newest
+    commits when the stream was made, the newest first.
+    """
+
+    runner: BatchRunner
+    sources: Mapping[str, SourceTable]
+    recent: Mapping[str, Sequence[Commit]]
+
+    @classmethod
+    def of(cls, runner: BatchRunner, spark: SparkSession) -> NewStream:
+        """The next stream of a resource."""
+        sources = runner.sources(spark)
+        tables = list(dict.fromkeys(source.table for source in sources.values()))
+        found = side_by_side([partial(runner.delta.newest_commits, spark, table, _RECENT) for table in tables])
+        return cls(runner, sources, dict(zip(tables, found, strict=True)))
+
+    @property
+    def at_start(self) -> dict[str, Commit]:
+        """By table, its newest commit when the stream was made."""
+        return {table: commits[0] for table, commits in self.recent.items()}
+
+    @property
+    def checkpoint(self) -> Folder:
+        """The folder of Spark's checkpoint."""
+        runner = self.runner
+        return checkpoints_of(runner.delta.namespace, runner.resource.ref) / runner.log.end.start_batch.name
+
+    def has_read_all(self, spark: SparkSession) -> bool:
+        """Whether an earlier stream has read the tables as they are."""
+        return self.has_read(spark, self.at_start)
+
+    def has_read(self, spark: SparkSession, newest: Mapping[str, Commit]) -> bool:
+        """Whether the ``newest`` commits of tables were read, as far as these are sources.
+
+        A commit that is older than the position is that of another table, and so may one of the same version be.
+        """
+        start = self._start
+        for name, source in self.sources.items():
+            commit = newest.get(source.table)
+            if commit is None:
+                continue
+            if start.positions[name] < source.upto(commit.version):
+                return False
+            if start.times.get(name) != commit.time and not self._is_the_same(spark, name, source.table):
+                return False
+        return True
+
+    def read_up_to(self) -> Iterator[tuple[str, Commit | None]]:
+        """The tables of the sources with the last commit of each that was read; None if only its version is known."""
+        start = self._start
+        for name, source in self.sources.items():
+            at, version = start.times.get(name), source.version(start.positions[name])
+            yield source.table, None if at is None else Commit(version, datetime.fromisoformat(at))
+
+    def changes(self, spark: SparkSession) -> DataFrame | None:
+        """The changes of the tables with new commits; None if there are none: a run that died had read them.
+
+        Raises the error of ``cannot_go_on`` if a table was replaced. A batch pins the commits at the start.
+        """
+        runner = self.runner
+        if not all(self._was_read(spark, name, source) for name, source in self.sources.items()):
+            raise cannot_go_on(runner.resource, TABLE_REPLACED)
+        if self.checkpoint.has_folder("."):
+            with runner.lock:
+                self._begin(spark, self._start)
+        newest, start = self._newest, self._start
+        news = {name: position for name, position in start.positions.items() if position < newest[name]}
+        if not news:
+            return None
+        runner.resource = replace(runner.resource, delta=runner.delta.pinning(self.at_start))
+        return runner.resource.source(spark, replace(start, positions=news))
+
+    def finish(self, spark: SparkSession) -> None:
+        """Write the start of the next stream, after this one has read everything that was there when it was made."""
+        runner, commits = self.runner, self.at_start
+        with runner.lock:
+            runner.read_log_end(spark)
+            times = {name: commits[source.table].time for name, source in self.sources.items()}
+            self._begin(spark, replace(self._start, positions=self._newest, times=times))
+
+    @property
+    def _start(self) -> Start:
+        return self.runner.stream_start
+
+    @property
+    def _newest(self) -> dict[str, int]:
+        """The positions at which the tables are read as far as they were when the stream was made."""
+        commits = self.at_start
+        return {name: source.upto(commits[source.table].version) for name, source in self.sources.items()}
+
+    def _was_read(self, spark: SparkSession, name: str, source: SourceTable) -> bool:
+        """Whether the table of a source is the one that was read.
+
+        Another table has no commit of the same version and time. If that commit is not recent, ids are compared.
+        """
+        at, version = self._start.times.get(name), source.version(self._start.positions[name])
+        known = any(commit.version == version and commit.time == at for commit in self.recent[source.table])
+        return known or self._is_the_same(spark, name, source.table)
+
+    def _is_the_same(self, spark: SparkSession, name: str, table: str) -> bool:
+        """Whether the table of a source is the one that was read, by its id."""
+        return self._start.tables[name] == str(self.runner.delta.table_id(spark, table))
+
+    def _begin(self, spark: SparkSession, start: Start) -> None:
+        """Write a new start. Batches may have read further: also commits that came as the stream started."""
+        before = self.checkpoint
+        self.runner.begin_stream(spark, start)
+        discard(before)  # not needed any more: a kill before this line leaves only garbage
+
+
+def have_nothing_to_do(
+    spark: SparkSession, runners: Sequence[BatchRunner], folded: Mapping[str, Mapping[str, int]]
+) -> bool:
+    """Whether a run would write nothing for these resources. Reads only, so that it takes no lock.
+
+    It reads the ends of all logs by one statement, and the sources by two at most, see ``_newest_commits``; another one
+    for each table that may have something new. ``folded`` was read before (see ``folded_batches``): a batch that
+    another process commits meanwhile counts as unfolded. False if one of the resources can have work without a new
+    commit.
+    """
+    if any(runner.resource.timed for runner in runners):
+        return False
+    unfolded = read_ends(spark, [(one.log, folded.get(str(one.resource.ref), {})) for one in runners])
+    if any(unfolded) or not all(_goes_on(one, spark, folded) for one in runners):
+        return False
+    streams = [NewStream(one, one.sources(spark), {}) for one in runners]
+    newest = _newest_commits(spark, streams)
+    return all(stream.has_read(spark, newest) for stream in streams)
+
+
+def _goes_on(runner: BatchRunner, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> bool:
+    """Whether a new stream goes on from the end of the log that was read: nothing is to be made, migrated or folded.
+
+    False before the first run.
+    """
+    start, resource = runner.log.end.start, runner.resource
+    if start is None or not start.tables or start.format != STATE_FORMAT or runner.folding.state_lags(folded):
+        return False
+    changed = rebuild_needed(resource.ref, start.definition, resource.definition) is not None
+    return not changed and not runner.sources_changed(spark)
+
+
+def _newest_commits(spark: SparkSession, streams: Sequence[NewStream]) -> Mapping[str, Commit]:
+    """The newest commit of each source that may have a new one.
+
+    The change data feeds of all sources are read by one statement. That shows neither commits without changed rows nor
+    every replaced table, so one source, drawn by lot, is asked for its newest commit all the same: soon each one was.
+    """
+    read: dict[str, set[Commit | None]] = {}
+    for table, commit in chain.from_iterable(stream.read_up_to() for stream in streams):
+        read.setdefault(table, set()).add(commit)
+    # Two sources are asked by two statements either way, and of its newest commit each one tells more.
+    drawn = list(read) if len(read) <= _ASKED_AT_ONCE else [_lot.choice(list(read))]
+    # Readers of a table that have read it differently are rare: as after OPTIMIZE.
+    known = {table: one for table, (one, *others) in read.items() if one is not None and not others}
+    known = {table: commit for table, commit in known.items() if table not in drawn}
+    delta = streams[0].runner.delta
+    unchanged = known.keys() - set(delta.changed_since(spark, known)) if known else set()
+    asked = [table for table in read if table not in unchanged]
+    newest = side_by_side([partial(delta.newest, spark, table) for table in asked])
+    return dict(zip(asked, newest, strict=True))
