@@ -73,7 +73,7 @@ def _process(folder: Path, given: Mapping[str, str], name: str, *options: str) -
     """A process of the cluster, whose folder has its log."""
     folder.mkdir()
     environment = {**given, "PATH": "/usr/bin:/bin", "HOME": str(folder), "SPARK_LOCAL_IP": "127.0.0.1"}
-    command = [HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", *options]
+    command = [str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *options]
     with (
         (folder / "log").open("wb") as log,
         subprocess.Popen(  # noqa: S603

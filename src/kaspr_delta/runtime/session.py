@@ -129,7 +129,7 @@ def _entries(settings: Mapping[str, str], name: str) -> list[str]:
 
 def _check_delta(session: SparkSession) -> None:
     """Raise SetupError if spark-submit started a JVM without Delta: nobody else can give it packages."""
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has none
     from pyspark.errors import PySparkException
 
     try:
@@ -143,10 +143,11 @@ def _check_delta(session: SparkSession) -> None:
 
 
 def _hadoop() -> str:
-    """The version of Hadoop in pyspark."""
+    """The version of Hadoop in Spark."""
     import pyspark
 
-    names = (jar.stem for jar in Path(pyspark.__file__).parent.glob("jars/hadoop-client-api-*.jar"))
+    home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent  # spark-submit has pyspark in an archive
+    names = (jar.stem for jar in Path(home).glob("jars/hadoop-client-api-*.jar"))
     return next((name.rpartition("-")[2] for name in names), "")
 
 
