@@ -3,6 +3,7 @@
 Commands that only look or append rows leave out what they need not import.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -10,6 +11,9 @@ from importlib.machinery import ModuleSpec
 
 # Commands that run nobody's functions, and that, over a folder, seldom need Spark.
 _QUICK = frozenset({"produce", "consume", "table", "export", "status", "dead-letters", "get", "describe"})
+
+# New objects at which garbage is collected in a quick command: more than its modules have, of which none is garbage.
+_OBJECTS = 500_000
 
 
 class _NoPandas:
@@ -42,11 +46,15 @@ def _spare_pandas() -> None:
 def main() -> None:
     """Run the command line. While it is loaded Ctrl-C ends the process, with the exit code that shells give that."""
     signal.signal(signal.SIGINT, lambda number, _: os._exit(128 + number))
+    usual = gc.get_threshold()
+    gc.set_threshold(_OBJECTS)
     from kaspr_delta.cli import command_in
     from kaspr_delta.cli import main as run
 
     if command_in(sys.argv[1:]) in _QUICK:
         _spare_pandas()
+    else:
+        gc.set_threshold(*usual)
     run()
 
 

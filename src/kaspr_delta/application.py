@@ -1,4 +1,7 @@
-"""The entry point for Python: open an application, put data in, run it, read the results."""
+"""The entry point for Python: open an application, put data in, run it, read the results.
+
+Commands open an application in tenths of a second. A method imports what it alone needs.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from kaspr_delta.api.functions import function_of
-from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
-from kaspr_delta.api.table import TableHandle
-from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
-from kaspr_delta.control.dead_letters import letters_in
 from kaspr_delta.control.events import COMPARED, FAILED, REBUILD_REQUIRED, REBUILT
 from kaspr_delta.control.registry import Registry, documents_of, loaded, without
-from kaspr_delta.control.store import FolderStore, SessionStore, application_store
-from kaspr_delta.engine.rows.driver_table import DriverTable
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
@@ -30,8 +26,6 @@ from kaspr_delta.plan.definition.resources import ResourceRef, Serializers, Tabl
 from kaspr_delta.plan.definition.waiting import in_words, without_waiting
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.runtime.applying import only_plan, updated
-from kaspr_delta.runtime.report import RunReport, Status
-from kaspr_delta.runtime.run_events import Listener, Waits, ignore_event
 from kaspr_delta.runtime.session import databricks_session, session_for
 from kaspr_delta.runtime.typed_tables import TypedTables, with_stored_results
 from kaspr_delta.settings import warehouse_location
@@ -49,14 +43,20 @@ from kaspr_delta.storage.plan_tables import tables_of
 from kaspr_delta.storage.settled import Settled
 from kaspr_delta.storage.system_tables import RetryTables, known_topics
 from kaspr_delta.storage.tables import Tables
-from kaspr_delta.telemetry import observed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from typing_extensions import Self
 
+    from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
+    from kaspr_delta.api.table import TableHandle
+    from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
     from kaspr_delta.control.retry import RetryableDeadLetters
+    from kaspr_delta.control.store import FolderStore, SessionStore
     from kaspr_delta.engine.batch.comparison import Comparison
+    from kaspr_delta.engine.rows.driver_table import DriverTable
+    from kaspr_delta.runtime.report import RunReport, Status
+    from kaspr_delta.runtime.run_events import Listener
     from kaspr_delta.runtime.runner import Runner
     from kaspr_delta.web.asgi import WebApplication
 
@@ -180,6 +180,8 @@ class Application:
 
     def topic(self, name: str) -> TopicHandle | ChangelogHandle:
         """A topic by name, or a table's changelog by its topic name. Raises NotFoundError."""
+        from kaspr_delta.api.topic import ChangelogHandle, TopicHandle
+
         table = self.plan.changelog(name)
         if table is not None:
             return ChangelogHandle(self._driver_table(table), self._made_from(table.name))
@@ -188,6 +190,8 @@ class Application:
 
     def table(self, name: str) -> TableHandle:
         """A table by name. A table that is made from another resource is read-only. Raises NotFoundError."""
+        from kaspr_delta.api.table import TableHandle
+
         plan = self.plan.table(name)
         made = self.declared.aggregation(name)
         if plan is None and made is not None and self.delta.exists(self._spark, made.log):
@@ -201,6 +205,9 @@ class Application:
 
         Raises NotFoundError.
         """
+        from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
+        from kaspr_delta.api.topic import ChannelHandle
+
         plan, application = self._readable(self.plan.join(name), self.declared.join(name))
         if plan is None:
             raise self._not_found("join", name, [join.name for join in self.plan.joins])
@@ -210,6 +217,8 @@ class Application:
 
     def channel(self, name: str) -> ChannelHandle:
         """A join's channel by the channel's name. Raises NotFoundError."""
+        from kaspr_delta.api.topic import ChannelHandle
+
         plan, application = self._readable(self.plan.channel(name), self.declared.channel(name))
         if plan is None:
             raise NotFoundError.among("channel", name, [join.channel for join in self.plan.joins])
@@ -227,6 +236,9 @@ class Application:
 
     def status(self) -> Status:
         """The state of the resources, and the counters of all runs so far. Only committed batches count."""
+        from kaspr_delta.control.dead_letters import letters_in
+        from kaspr_delta.runtime.report import Status
+
         store = self._store
         plan = without_waiting(self.plan, store.rebuilds(self.plan))
         return Status.of(plan, store.done(), letters_in(store.system.query))
@@ -243,6 +255,8 @@ class Application:
         ``app.function("agent/bill", "enrich")`` is an operation of an agent, task or web view, and
         ``app.function("join/of-customers")`` a join's extractor. Raises NotFoundError.
         """
+        from kaspr_delta.api.functions import function_of
+
         return function_of(self.declared, resource, name, context or {})
 
     def letters(self) -> RetryableDeadLetters:
@@ -281,6 +295,8 @@ class Application:
         (``runtime.run_events``), in the threads in which they happen. Raises ResourceFailedError, AlreadyRunningError,
         NotQuietError and NotFoundError.
         """
+        from kaspr_delta.telemetry import observed
+
         names = list(only)
         self.check(names)
         session_of(self._spark)
@@ -309,6 +325,9 @@ class Application:
         they stopped. A resource that fails does not stop the others. One that needs a rebuild, and those that read it,
         wait until that is done or its old definition is applied again.
         """
+        from kaspr_delta.runtime.run_events import Waits
+        from kaspr_delta.telemetry import observed
+
         pause = interval("every", every)
         names = list(only)
         self.check(names)
@@ -476,6 +495,8 @@ class Application:
 
     @property
     def _store(self) -> FolderStore | SessionStore:
+        from kaspr_delta.control.store import application_store
+
         return application_store(self._system)
 
     @property
@@ -487,6 +508,8 @@ class Application:
         return next((layout for _, name, layout in tables_of(self.declared) if name == table), None)
 
     def _driver_table(self, plan: TablePlan) -> DriverTable:
+        from kaspr_delta.engine.rows.driver_table import DriverTable
+
         return DriverTable(self._spark, self.delta, plan, self._layout(plan.delta_name))
 
     @property
@@ -615,6 +638,7 @@ class Application:
         return {str(ref): ref for ref in (*self.plan.runs, *(ref for ref, _ in self.plan.waiting))}
 
     def _runner(self, listener: Listener | None) -> Runner:
+        from kaspr_delta.runtime.run_events import ignore_event
         from kaspr_delta.runtime.runner import Runner
 
         return Runner(self.spark, self.delta, self.plan, listener or ignore_event, waiting=self._waiting_now)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kaspr_delta.api.records import milliseconds, records_given, to_effect, to_record
 from kaspr_delta.api.table import refuse_made
@@ -221,6 +220,8 @@ class ChannelHandle(Recorded):
 
     def _as_text(self, rows: pa.Table) -> pa.Table:
         """The emissions among rows of the channel's table, with both sides as text."""
+        import pyarrow.compute as pc
+
         rows = rows.filter(pc.is_in(rows["kind"], pa.array(RECORDS)))
         rows = rows.select(["key", "kind", "left", "right", "timestamp", "seq", "_commit_version"])
         return sides_as_text(rows, self.join, self.application)

@@ -9,7 +9,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kaspr_delta.api.frames import Frames, table_of
 from kaspr_delta.api.records import ANY_KEY
@@ -60,6 +59,8 @@ class Wanted:
         return self.in_spark(stored())
 
     def _of(self, rows: pa.Table) -> Rows:
+        import pyarrow.compute as pc  # to write records takes less of Arrow, and starts quicker
+
         rows = rows.append_column("offset", offsets(rows))
         condition = pc.field("offset") > self.after
         if self.key is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -61,4 +60,6 @@ def offset() -> Column:
 
 def offsets(rows: pa.Table) -> pa.ChunkedArray:
     """The same of rows on the driver."""
+    import pyarrow.compute as pc  # commands that read no records do without
+
     return pc.add(pc.shift_left(rows["_commit_version"].cast(pa.int64()), SEQ_BITS), rows["seq"])

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
-from pyarrow.parquet import read_table
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, columns_of_json
@@ -86,6 +85,8 @@ class DeltaRs:
         """The table's change feed between two versions, both included."""
         end = end_of_old(self.folder(table))
         if first < end:
+            from pyarrow.parquet import read_table
+
             opened = self.opened(table)
             if opened is None:
                 return
@@ -433,7 +434,8 @@ def _fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     for field in schema:
         if field.name not in rows.column_names:
             rows = rows.append_column(field.name, pa.nulls(rows.num_rows, field.type))
-    return rows.select(schema.names).cast(schema)
+    rows = rows.select(schema.names)
+    return rows if rows.schema == schema else rows.cast(schema)  # a cast imports pyarrow.compute
 
 
 def _inserted(rows: pa.Table, version: int, at: datetime) -> pa.Table:

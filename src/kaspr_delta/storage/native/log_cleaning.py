@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping
 
 from pyarrow import ArrowException
-from pyarrow.parquet import ParquetFile
 
 from kaspr_delta.storage.folders import Folder, LocalFolder
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL
@@ -86,6 +85,8 @@ def _begins(location: Folder, version: int) -> bool:
     checkpoint = f"{LOG}/{version:020}.checkpoint.parquet"
     if not location.has_file(checkpoint):
         return False
+    from pyarrow.parquet import ParquetFile
+
     try:
         with location.open(checkpoint) as file, ParquetFile(file) as opened:
             return bool(opened.metadata.num_rows)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.dialect import DATAFUSION
@@ -22,6 +21,7 @@ _PARTS_OF_A_FILE = 3
 _SMALL_BYTES = 1 << 20
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
     from deltalake import DeltaTable
 
     from kaspr_delta.storage.folders import Folder
@@ -58,7 +58,7 @@ def _are_small(files: pa.Table) -> bool:
     """Whether files (``get_add_actions``) take fewer requests if each is read as a whole and not in parts."""
     few = files.num_rows <= _PARTS_OF_A_FILE and "://" not in "".join(files["path"].to_pylist())
     partitioned = any(name.startswith("partition.") for name in files.column_names)
-    return few and not partitioned and (pc.sum(files["size_bytes"]).as_py() or 0) <= _SMALL_BYTES
+    return few and not partitioned and sum(files["size_bytes"].to_pylist()) <= _SMALL_BYTES
 
 
 def _read_whole(location: Folder, files: pa.Table, schema: pa.Schema, texts: Texts) -> Iterator[pa.RecordBatch]:
@@ -72,6 +72,8 @@ def _read_whole(location: Folder, files: pa.Table, schema: pa.Schema, texts: Tex
 
 
 def _wanted(texts: Texts) -> pc.Expression:
+    import pyarrow.compute as pc
+
     return reduce(or_, (pc.field(column).isin(pa.array(some, pa.string())) for column, some in texts.items() if some))
 
 

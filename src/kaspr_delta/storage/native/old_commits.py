@@ -4,6 +4,8 @@ Rows are only appended to such a table. So all that its change feed needs of a c
 names of the files that it added. They are kept in Parquet files beside the log, each for a range of versions. They are
 written on this machine only: in a bucket two machines could keep the same commits at once. They are read there all the
 same, for a warehouse may have been copied to it.
+
+Most commands find none: they do without the parts of Arrow that read them, and start quicker.
 """
 
 from __future__ import annotations
@@ -16,8 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from kaspr_delta.storage.folders import Folder, LocalFolder
 from kaspr_delta.storage.native.log_files import actions_of, commit_file, last_listed, listed, rows_of
@@ -65,6 +65,8 @@ def files_added(location: Folder, first: int, last: int) -> pa.Table:
 
     Raises IrregularError.
     """
+    import pyarrow.compute as pc
+
     try:
         old, end = _kept(location, first), end_of_old(location)
     except FileNotFoundError:  # a cleaning has just put it into a larger part
@@ -75,6 +77,8 @@ def files_added(location: Folder, first: int, last: int) -> pa.Table:
 
 def rows_removed(location: Folder, first: int) -> int:
     """The rows that old commits from a version on appended, as far as files have statistics."""
+    import pyarrow.compute as pc
+
     old = _kept(location, first) if first < end_of_old(location) else FILES.empty_table()
     return pc.sum(old.filter(pc.field("version") >= first)["rows"]).as_py() or 0
 
@@ -87,6 +91,8 @@ def keep_commits(location: LocalFolder, upto: int) -> None:
     first = end_of_old(location)
     if first >= upto:
         return
+    from pyarrow.parquet import write_table
+
     rows, parts = _in_log(location, range(first, upto)), _parts(location)
     # A part takes in earlier ones that are not larger: there are few parts, and a commit is rarely written again.
     while parts and parts[-1].versions <= upto - first:
@@ -96,7 +102,7 @@ def keep_commits(location: LocalFolder, upto: int) -> None:
     folder.mkdir(exist_ok=True)
     unfinished, kept = folder / ".unfinished", folder / f"{first:020}-{upto - 1:020}.parquet"
     with unfinished.open("wb") as file:
-        pq.write_table(rows, file)
+        write_table(rows, file)
         file.flush()
         os.fsync(file.fileno())
     unfinished.replace(kept)
@@ -112,8 +118,10 @@ def _kept(location: Folder, first: int) -> pa.Table:
 
 
 def _files_in(location: Folder, part: _Part) -> pa.Table:
+    from pyarrow.parquet import read_table
+
     with location.open(f"{_FOLDER}/{part.name}") as file:
-        return pq.read_table(file, schema=FILES)
+        return read_table(file, schema=FILES)
 
 
 def _in_log(location: Folder, versions: Iterable[int]) -> pa.Table:

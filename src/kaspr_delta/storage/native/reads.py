@@ -10,7 +10,6 @@ from itertools import chain
 from typing import Any, ClassVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kaspr_delta.serde.typed_values import from_columns
 from kaspr_delta.spec.ddl import Type, quoted
@@ -145,6 +144,8 @@ def records_appended(delta: DeltaRs, table: str, first: int = 0, *, newest_first
     They have ``_commit_version``; the rows of each part are ordered by it and ``seq``. Commits whose feed is
     gone are left out. Raises OnlySparkReadsError.
     """
+    import pyarrow.compute as pc  # the web side, and commands that read no records, do without
+
     versions = delta.fed_versions(table)
     versions = range(max(first, versions.start), versions.stop)
     for part in _parts(delta, table, reversed(versions) if newest_first else iter(versions)):
