@@ -11,7 +11,6 @@ import typer
 
 from kaspr_delta.cli.progress import note
 from kaspr_delta.cli.target import Target
-from kaspr_delta.errors import UsageError
 from kaspr_delta.settings import APP_PORT_VARIABLE, SQL_WAREHOUSE_VARIABLE
 from kaspr_delta.storage.copying.mark import refuse_unfinished
 
@@ -52,8 +51,6 @@ def serve(
     from kaspr_delta.web.server import serve as serve_at
 
     location = target.location
-    if location.store is not None:
-        raise UsageError("a bucket is not served yet: serve a folder, or a schema of Unity Catalog")
     refuse_unfinished(location)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     chosen, documents = target.app, None

@@ -23,11 +23,12 @@ from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.log_files import Head
 
+LOOK = 0.1
+"""Seconds between two looks at a table on this machine."""
+
 _log = logging.getLogger(__name__)
 # With more changes than this in one read of the feed the table is copied again.
 _MANY_CHANGES = 200_000
-# Seconds between two looks at a table.
-_PAUSE = 0.1
 # At most so many seconds until the next try if a table cannot be copied, for example on a full disk.
 _LONGEST_PAUSE = 60.0
 # Keys in one query.
@@ -49,8 +50,10 @@ class LocalCopy:
     Before the first refresh each read is a query.
     """
 
-    def __init__(self, delta: DeltaRs, plan: TablePlan) -> None:
+    def __init__(self, delta: DeltaRs, plan: TablePlan, look: float = LOOK) -> None:
+        """``look``: the seconds between two looks at the table."""
         self.delta = delta
+        self._look = look
         self.plan = plan
         self.ready = False
         """Whether reads use the copy."""
@@ -137,11 +140,11 @@ class LocalCopy:
         return changed
 
     def _keep_fresh(self) -> None:
-        pause = _PAUSE
+        pause = self._look
         while not self._stop.wait(pause):
             try:
                 self.refresh()
-                pause = _PAUSE
+                pause = self._look
             except Exception:  # noqa: BLE001  a table may be dropped or made anew at any time: try again later
                 pause = min(10 * pause, _LONGEST_PAUSE)
                 _log.warning("the copy of %s could not be brought up to date", self.plan.name, exc_info=True)

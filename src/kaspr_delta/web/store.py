@@ -19,7 +19,7 @@ from kaspr_delta.storage.layout import TOPIC
 from kaspr_delta.storage.native.reads import NativePageReads
 from kaspr_delta.storage.page_reads import PageReads
 from kaspr_delta.web.access import Visitor
-from kaspr_delta.web.local_copy import LocalCopy
+from kaspr_delta.web.local_copy import LOOK, LocalCopy
 
 
 class WebStore(Store, Protocol):
@@ -61,9 +61,9 @@ class WebStore(Store, Protocol):
 
 @dataclass
 class LocalStore(FolderStore):
-    """Implements WebStore for tables on this machine's disk.
+    """Implements WebStore for tables in a folder, here or in a bucket.
 
-    The first read of a table makes a copy, which then follows the table.
+    The first read of a table makes a copy on this machine, which then follows the table.
     """
 
     look: float = 0.5
@@ -74,6 +74,12 @@ class LocalStore(FolderStore):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.tables = NativePageReads(self.delta)
+        if self._in_bucket:  # each look is a request
+            self.look = self.delta.namespace.poll_seconds
+
+    @property
+    def _in_bucket(self) -> bool:
+        return not self.delta.namespace.home.is_here
 
     @property
     def ready(self) -> bool:
@@ -84,7 +90,7 @@ class LocalStore(FolderStore):
         known = plan.state, plan.serializers, plan.window, plan.typed, plan.row_type
         with self._lock:
             if known not in self._copies:
-                self._copies[known] = LocalCopy(self.delta, plan)
+                self._copies[known] = LocalCopy(self.delta, plan, self.look if self._in_bucket else LOOK)
                 self._copies[known].follow()
             return self._copies[known]
 
