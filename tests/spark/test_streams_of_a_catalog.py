@@ -24,7 +24,7 @@ from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.api.topic import ChangelogHandle, TopicHandle
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, TableTableJoinPlan
 from kaspr_delta.storage.layout import Layout
-from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.namespace import UnityNamespace, Warehouse
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import Tables
 from tests.continuous import running, wait_until
@@ -256,6 +256,21 @@ def test_rounds_of_a_continuous_run_share_a_fold(shop: Callable[[], Application]
     assert merges[join.subscriptions] == 1
     again = shop()
     assert not again.run(only=["join/priced"]).resources
+
+
+@pytest.mark.slow
+def test_each_round_of_a_continuous_run_reads_the_files_of_a_bound_topic(
+    spark: SparkSession, catalog: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(UnityNamespace, "on_databricks", False)  # only there is Auto Loader
+    files = tmp_path / "lines"
+    files.mkdir()
+    bound = f"KasprApp/bound: {{topics: {{lines: {{files: {{path: {files}, format: json}}}}}}}}"
+    app = opened(spark, tmp_path, "bound", bound, catalog)
+    with running(app) as failures:
+        for number in range(3):
+            (files / f"{number}.json").write_text(json.dumps({"n": number}))
+            wait_until(lambda: len(list(app.topic("lines").records())) > number, failures, 60)  # noqa: B023
 
 
 def is_on_channel(app: Application, key: str) -> bool:

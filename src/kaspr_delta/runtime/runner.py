@@ -206,6 +206,8 @@ class Runner:
         batch is running, so that timed work may run. Serverless compute supports only streams that end.
         """
         self._stop, pause = stop, every / 1_000
+        for ref in refs:
+            self._runs[ref].in_rounds = True
         with self._resting(refs):
             while not self._is_over:
                 self._round(refs)

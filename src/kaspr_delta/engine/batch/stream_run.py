@@ -30,6 +30,8 @@ class ResourceRun:
     recovery: Recovery
     # Whether the folds of a stream that ends may wait for those that follow it.
     rests: bool = field(default=False, init=False)
+    # Whether a continuous run runs it in rounds.
+    in_rounds: bool = field(default=False, init=False)
     # The stream that was started last. Of the one that ended last: its first batch, and the commits at its start.
     _stream: ContinuedStream | NewStream | None = field(default=None, init=False)
     _ended: tuple[BatchId, Mapping[str, Commit]] | None = field(default=None, init=False)
@@ -86,7 +88,9 @@ class ResourceRun:
         Of earlier ones the log alone does not tell: a batch that changes nothing leaves no trace in it, and a large
         commit comes in several batches.
         """
-        if self._ended is not None and self._ended[0] == self.runner.log.end.start_batch:
+        # A run that ends reads an endpoint once. In a continuous run each round looks for news there.
+        tells = stream.at_start or not self.in_rounds
+        if tells and self._ended is not None and self._ended[0] == self.runner.log.end.start_batch:
             return stream.at_start == self._ended[1]
         return stream.has_read_all(spark)
 

@@ -245,13 +245,15 @@ def catalog(tmp_path: Path) -> Catalog:
     return catalog
 
 
-def starting(catalog: Catalog) -> None:
+def recovered(catalog: Catalog, resource: Any) -> ResourceRun:
     tables: Any = catalog
-    resource: Any = Join()
     runner = BatchRunner(tables, resource)
-    run = ResourceRun(runner, Recovery(runner))
-    run.runner.log.read_end(NO_SPARK, {"c1": 7})
-    run.start(NO_SPARK, None)
+    runner.log.read_end(NO_SPARK, {"c1": 7})
+    return ResourceRun(runner, Recovery(runner))
+
+
+def starting(catalog: Catalog) -> None:
+    recovered(catalog, Join()).start(NO_SPARK, None)
 
 
 def test_a_stream_starts_at_the_news_of_a_table_that_its_commits_identify(catalog: Catalog) -> None:
@@ -270,3 +272,26 @@ def test_otherwise_the_id_of_the_table_is_compared(catalog: Catalog, earlier: li
     with pytest.raises(RebuildNeededError if another else StreamingError):
         starting(catalog)
     assert "id of orders" in catalog.asked
+
+
+@dataclass
+class Ingest(Join):
+    """An ingest, which reads a topic on Kafka."""
+
+    def sources(self, _: Any) -> dict[str, SourceTable]:
+        return {"kafka": SourceTable("")}
+
+
+def test_the_stream_of_an_endpoint_starts_once_in_a_run_that_ends_and_in_each_round_of_a_continuous_one(
+    catalog: Catalog,
+) -> None:
+    """Only the stream can find news there."""
+    catalog.batches = {7: Start({"type": "inner"}, {"kafka": 0})}
+    run = recovered(catalog, Ingest())
+    with pytest.raises(StreamingError):
+        run.start(NO_SPARK, None)
+    run.finish(NO_SPARK)
+    assert run.start(NO_SPARK, None) is None
+    run.in_rounds = True
+    with pytest.raises(StreamingError):
+        run.start(NO_SPARK, None)
