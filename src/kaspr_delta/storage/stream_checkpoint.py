@@ -50,10 +50,7 @@ class Position(NamedTuple):
 
 
 def newest_stream(checkpoints: Folder, having: str) -> Folder | None:
-    """The newest stream of a resource that has a batch in ``offsets`` (planned) or ``commits`` (ended).
-
-    Names of streams sort by age.
-    """
+    """The newest stream of a resource, by name, with a batch in ``offsets`` (planned) or ``commits`` (ended)."""
     streams = (checkpoints / name for name in sorted(checkpoints.names(), reverse=True) if not name.startswith("."))
     return next((stream for stream in streams if _batches_in(stream, having)), None)
 

@@ -149,9 +149,8 @@ def have_nothing_to_do(
     """Whether a run would write nothing for these resources. Reads only, so that it takes no lock.
 
     It reads the ends of all logs by one statement, and the sources by two at most, see ``_newest_commits``; another one
-    for each table that may have something new. ``folded`` was read before (see ``folded_batches``): a batch that
-    another process commits meanwhile counts as unfolded. False if one of the resources can have work without a new
-    commit.
+    for each table that may have something new. ``folded`` was read before (see ``folded_batches``): a batch committed
+    meanwhile counts as unfolded. False if one of the resources can have work without a new commit.
     """
     if any(runner.resource.timed for runner in runners):
         return False
