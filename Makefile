@@ -101,11 +101,12 @@ $(VENV)-spark-%/.kaspr-delta-ready: lanes/spark-%.lock $(READY)
 
 test-lowest: lowest-3.10 lowest-3.12 ## Run the tests that need no Java with the lowest versions that pyproject.toml allows
 
-# Old libraries give deprecation warnings: -W default keeps these from being errors.
+# Old libraries give deprecation warnings: -W default keeps these from being errors. Browsers and servers are the same.
 lowest-%: setup
 	@if test -z "$(call found,$*)"; then echo "skipped: there is no Python $*"; else \
 	  $(MAKE) --no-print-directory $(VENV)-lowest-$*/.kaspr-delta-ready && \
-	  $(VENV)-lowest-$*/bin/python -m pytest -q $(NO_JAVA_TESTS) -W default; fi
+	  $(VENV)-lowest-$*/bin/python -m pytest -q -n logical --dist worksteal \
+	  -m "not spark and not slow and not browser" --ignore tests/spark --ignore tests/s3 -W default; fi
 
 $(VENV)-lowest-%/.kaspr-delta-ready: lanes/lowest.lock $(READY)
 	@test -x $(@D)/bin/python || $(call found,$*) -m venv $(@D)

@@ -89,7 +89,9 @@ def _has_begun(requests: list[Request], commits: int) -> bool:
     return data and sum(request.is_commit for request in requests) >= commits
 
 
-@pytest.mark.parametrize("commits", [0, 1, 8])
+@pytest.mark.parametrize(
+    "commits", [pytest.param(0, marks=pytest.mark.slow), 1, pytest.param(8, marks=pytest.mark.slow)]
+)
 def test_a_copy_that_is_killed_is_refused_and_goes_on(
     folder: str, warehouse: str, slow: tuple[str, Slow], commits: int
 ) -> None:
