@@ -10,7 +10,7 @@ import sys
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from kaspr_delta.runtime.session import spark_session
+from kaspr_delta.runtime.session import session_for
 from kaspr_delta.storage.arrow_types import arrow_schema, frame_of
 from kaspr_delta.storage.layout import RESULT
 from kaspr_delta.storage.lazy_session import lazy_session
@@ -35,7 +35,7 @@ def main(warehouse: str, name: str, commits: int, backend: str) -> None:
     namespace = location.namespace("contended")
     delta, native = open_tables(namespace), folder_tables(namespace)
     assert isinstance(native, DeltaRs)
-    spark = spark_session(location.log_file, location.store) if backend == "spark" else never()
+    spark = session_for(location) if backend == "spark" else never()
     if backend == "spark":
         delta.create_schema(spark)
         delta.create(spark, "rows", RESULT)

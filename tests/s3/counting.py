@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from typing_extensions import Self
+
 _COMMIT = re.compile(r"/_delta_log/\d{20}\.json$")
 _OF_ONE_CONNECTION = {"transfer-encoding", "connection", "content-length"}
 
@@ -59,8 +61,8 @@ class Proxy:
         return found
 
     @contextmanager
-    def serving(self) -> Iterator[str]:
-        """The address of this server while it runs."""
+    def serving(self) -> Iterator[tuple[str, Self]]:
+        """The address of this server while it runs, and this server."""
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -106,7 +108,7 @@ class Proxy:
 
         with Server(("127.0.0.1", 0), Handler) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
-            yield f"http://127.0.0.1:{server.server_address[1]}"
+            yield f"http://127.0.0.1:{server.server_address[1]}", self
             server.shutdown()
 
 

@@ -36,9 +36,8 @@ class Slow(Proxy):
 
 @pytest.fixture
 def slow(endpoint: str) -> Iterator[tuple[str, Slow]]:
-    proxy = Slow(endpoint)
-    with proxy.serving() as address:
-        yield address, proxy
+    with Slow(endpoint).serving() as served:
+        yield served
 
 
 @pytest.fixture

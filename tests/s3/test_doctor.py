@@ -24,9 +24,8 @@ class Failing(Proxy):
 
 @pytest.fixture
 def failing(endpoint: str) -> Iterator[tuple[str, Failing]]:
-    proxy = Failing(endpoint)
-    with proxy.serving() as address:
-        yield address, proxy
+    with Failing(endpoint).serving() as served:
+        yield served
 
 
 def doctor(warehouse: str, **environment: str) -> dict[str, dict[str, str]]:

@@ -37,10 +37,10 @@ def test_files_are_created_once_and_a_replaced_commit_is_read_anew(
     jars = [jar for jar in Path.home().glob(".ivy2*/jars/*.jar") if any(name in jar.name for name in OF_BUCKETS)]
     if not jars:
         pytest.skip("no packages for buckets: Spark downloads them when it first runs in one")
-    proxy, folder = Proxy(endpoint), warehouse.removeprefix("s3://bucket/")
+    folder = warehouse.removeprefix("s3://bucket/")
     path = os.pathsep.join(map(str, [JAR, *class_path(), *jars, tmp_path]))
     subprocess.run([str(JAVAC), "-cp", path, "-d", str(tmp_path), str(TRY)], check=True)  # noqa: S603
-    with proxy.serving() as address, monkeypatch.context() as patched:
+    with Proxy(endpoint).serving() as (address, proxy), monkeypatch.context() as patched:
         patched.setenv("AWS_ENDPOINT_URL", address)
         java = ["java", "-cp", path, TRY.stem, store_of(warehouse).for_spark(warehouse)]
         printed = subprocess.run(java, capture_output=True, text=True, check=True).stdout  # noqa: S603

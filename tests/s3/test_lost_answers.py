@@ -28,9 +28,8 @@ class Lossy(Proxy):
 @pytest.fixture
 def lossy(endpoint: str) -> Iterator[tuple[str, Lossy]]:
     """A server before the other one, and its address."""
-    proxy = Lossy(endpoint)
-    with proxy.serving() as address:
-        yield address, proxy
+    with Lossy(endpoint).serving() as served:
+        yield served
 
 
 @pytest.mark.slow

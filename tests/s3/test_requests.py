@@ -53,9 +53,8 @@ EVERY, IDLE = 5, 20
 @pytest.fixture
 def counting(endpoint: str) -> Iterator[tuple[str, Proxy]]:
     """A server that notes requests, and its address."""
-    proxy = Proxy(endpoint)
-    with proxy.serving() as address:
-        yield address, proxy
+    with Proxy(endpoint).serving() as served:
+        yield served
 
 
 @pytest.fixture

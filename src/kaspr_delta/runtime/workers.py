@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kaspr_delta.errors import SetupError, first_line
 from kaspr_delta.runtime.versions import installed
+from kaspr_delta.storage.arrow_types import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +25,7 @@ _PACKAGE = "kaspr-delta"
 # More tasks than a small cluster has cores, so that each worker gets one.
 _TASKS = 16
 _SEEN = "host STRING, version STRING, sees_folder BOOLEAN"
+_REMEDY = "give the workers an environment with the package, by spark.archives and PYSPARK_PYTHON"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +38,7 @@ class _Look:
         for _ in batches:
             there = self.file is None or Path(self.file).exists()
             row = {"host": platform.node(), "version": installed(_PACKAGE), "sees_folder": there}
-            yield pa.RecordBatch.from_pylist([row], _SCHEMA)
-
-
-_SCHEMA = pa.schema([("host", pa.string()), ("version", pa.string()), ("sees_folder", pa.bool_())])
+            yield pa.RecordBatch.from_pylist([row], arrow_schema(_SEEN))
 
 
 def check_workers(spark: SparkSession, folder: Path | None = None, patience: float = 120.0) -> None:
@@ -58,9 +57,6 @@ def check_workers(spark: SparkSession, folder: Path | None = None, patience: flo
                     f"the worker {host} does not see the folder {folder}: with a cluster a warehouse is in a bucket, or"
                     " in a folder that every machine has under the same path"
                 )
-
-
-_REMEDY = "give the workers an environment with the package, by spark.archives and PYSPARK_PYTHON"
 
 
 def _answers(spark: SparkSession, look: _Look, patience: float) -> list[tuple[str, str | None, bool]]:

@@ -354,8 +354,7 @@ class BucketFolder:
     @property
     def _store(self) -> ObjectStore:
         url = urlsplit(self.uri)
-        bucket = f"{url.scheme}://{url.netloc}"
-        return _opened_for(bucket, self.seconds) if self.seconds else _opened(bucket)
+        return _opened(f"{url.scheme}://{url.netloc}", self.seconds)
 
 
 def discard(folder: Folder) -> None:
@@ -389,14 +388,7 @@ def _nanoseconds(found: Any) -> int:
 
 
 @lru_cache(maxsize=16)
-def _opened(bucket: str) -> ObjectStore:
-    from obstore.store import from_url
-
-    return from_url(bucket, **store_of(bucket).client())
-
-
-@lru_cache(maxsize=16)
-def _opened_for(bucket: str, seconds: int) -> ObjectStore:
+def _opened(bucket: str, seconds: int) -> ObjectStore:
     from obstore.store import from_url
 
     return from_url(bucket, **store_of(bucket).client(seconds))

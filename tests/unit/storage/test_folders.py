@@ -12,17 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from kaspr_delta.errors import AlreadyRunningError, SetupError
-from kaspr_delta.storage.folders import BucketFolder, Folder, LocalFolder, create_once, discard
+from kaspr_delta.storage.folders import Folder, LocalFolder, create_once, discard
 from kaspr_delta.storage.heartbeat import Lease
+from tests.buckets import KINDS, folder_of_kind
 
 
-@pytest.fixture(params=["local", "bucket"])
+@pytest.fixture(params=KINDS)
 def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    if request.param == "local":
-        return LocalFolder(tmp_path / "a")
-    memory = pytest.importorskip("obstore.store").MemoryStore()
-    monkeypatch.setattr("kaspr_delta.storage.folders._opened", lambda _: memory)
-    return BucketFolder("s3://bucket/wh/a")
+    return folder_of_kind(request.param, tmp_path / "a", monkeypatch)
 
 
 def test_files_are_written_listed_read_and_removed(folder: Folder) -> None:

@@ -45,14 +45,14 @@ def check_rows(source: DeltaRs, target: DeltaRs, contents: Contents) -> Checked:
     rows: dict[str, int] = {}
     uncounted: dict[str, str] = {}
     for table, version in contents.newest.items():
-        there = readable(f"'{table}'", partial(source.count, table, version))
-        here = readable(f"'{table}'", partial(target.count, table, version))
-        if isinstance(here, str) or isinstance(there, str):
-            uncounted[table] = str(here)
-        elif there != here:
-            raise SetupError(f"'{table}' has {there} rows in the source and {here} in the copy: run the command again")
+        here = readable(f"'{table}'", partial(source.count, table, version))
+        there = readable(f"'{table}'", partial(target.count, table, version))
+        if isinstance(there, str) or isinstance(here, str):
+            uncounted[table] = str(there)
+        elif here != there:
+            raise SetupError(f"'{table}' has {here} rows in the source and {there} in the copy: run the command again")
         else:
-            rows[table] = here
+            rows[table] = there
     return Checked(len(contents.files), contents.bytes, len(contents.commits), rows, uncounted)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from kaspr_delta.storage.folders import File, Folder
@@ -44,7 +45,7 @@ class Contents:
         """The size of all files."""
         return sum(file.size for file in self.files.values())
 
-    @property
+    @cached_property
     def commits(self) -> list[CommitFile]:
         """The commits of all tables, in the order in which they are to be written.
 
@@ -57,7 +58,7 @@ class Contents:
             found.append(commit._replace(at=latest[commit.table]))
         return sorted(found)
 
-    @property
+    @cached_property
     def newest(self) -> dict[str, int]:
         """The newest version of each table."""
         found: dict[str, int] = {}
@@ -88,7 +89,7 @@ class Contents:
         tables = set(self.newest)
         return [name for name in self.files if table_of(name) in tables]
 
-    @property
+    @cached_property
     def _commits(self) -> list[CommitFile]:
         found = ((_COMMIT.fullmatch(name), file.at) for name, file in self.files.items())
         return [CommitFile(at, match[1], int(match[2]), match[0]) for match, at in found if match is not None]

@@ -41,7 +41,7 @@ class Transfer:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             self._copy_all(pool, self.contents.data)
             self._copy_all(pool, self.contents.checkpoints)
-            for some in side_by_side(self.contents.commits):
+            for some in _in_groups(self.contents.commits):
                 self._copy_all(pool, some)
             self._copy_all(pool, self.contents.rest)
 
@@ -93,7 +93,7 @@ class Transfer:
             raise StoreError(f"{self.source}/{name} has {read} bytes instead of {size}: run the command again")
 
 
-def side_by_side(commits: Iterable[CommitFile]) -> Iterator[list[str]]:
+def _in_groups(commits: Iterable[CommitFile]) -> Iterator[list[str]]:
     """The names of commits in their order, in groups: in a group no two are of one table."""
     group: list[str] = []
     tables: set[str] = set()

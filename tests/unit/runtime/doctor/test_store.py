@@ -16,6 +16,7 @@ from kaspr_delta.runtime.doctor.store import CLEANED, PROBES, REACH, StoreBench,
 from kaspr_delta.storage import folders
 from kaspr_delta.storage.folders import BucketFolder, Stamp
 from kaspr_delta.storage.namespace import Warehouse
+from tests.buckets import keep_buckets_in_memory
 from tests.documented import ROOT
 from tests.ports import free_port
 from tests.unit.cli.conftest import Kaspr, kaspr
@@ -53,20 +54,19 @@ def refusing(status: int, code: str) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def credentials(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    opened = folders._opened, folders._opened_for
+    opened = folders._opened
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
     for name, value in (("ACCESS_KEY_ID", "key"), ("SECRET_ACCESS_KEY", SECRET), ("REGION", "us-east-1")):
         monkeypatch.setenv(f"AWS_{name}", value)
     yield
-    for each in opened:  # stores of servers that are gone
-        each.cache_clear()
+    opened.cache_clear()  # stores of servers that are gone
 
 
 def reach(kaspr: Kaspr, monkeypatch: pytest.MonkeyPatch, endpoint: str) -> str:
     """The line of a doctor that does not reach the store, in less than half a minute; other probes are not asked."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     monkeypatch.setenv("COLUMNS", "400")
-    folders._opened_for.cache_clear()
+    folders._opened.cache_clear()
     began = time.monotonic()
     answer = kaspr("doctor", "--warehouse", WAREHOUSE.text)
     assert time.monotonic() - began < 30
@@ -123,8 +123,7 @@ def test_a_store_that_takes_connections_and_says_nothing_is_one_sentence(
 
 @pytest.fixture
 def memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = pytest.importorskip("obstore.store").MemoryStore()
-    monkeypatch.setattr("kaspr_delta.storage.folders._opened_for", lambda *_: store)
+    keep_buckets_in_memory(monkeypatch)
 
 
 @pytest.mark.usefixtures("memory")

@@ -14,8 +14,9 @@ from kaspr_delta.errors import SetupError
 from kaspr_delta.storage.copying.check import check_files
 from kaspr_delta.storage.copying.contents import Contents
 from kaspr_delta.storage.copying.transfer import Transfer
-from kaspr_delta.storage.folders import BucketFolder, Folder, LocalFolder
+from kaspr_delta.storage.folders import Folder, LocalFolder
 from kaspr_delta.storage.native.log_files import commit_file, versions_in
+from tests.buckets import KINDS, folder_of_kind
 
 SECOND = 1_000_000_000
 
@@ -41,13 +42,9 @@ def source(tmp_path: Path) -> LocalFolder:
     return folder
 
 
-@pytest.fixture(params=["local", "bucket"])
+@pytest.fixture(params=KINDS)
 def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    if request.param == "local":
-        return LocalFolder(tmp_path / "target")
-    memory = pytest.importorskip("obstore.store").MemoryStore()
-    monkeypatch.setattr("kaspr_delta.storage.folders._opened", lambda _: memory)
-    return BucketFolder("s3://bucket/target")
+    return folder_of_kind(request.param, tmp_path / "target", monkeypatch)
 
 
 def put(folder: Folder, name: str, content: bytes, at: int = 0) -> None:

@@ -22,6 +22,7 @@ from kaspr_delta.storage.native.log_files import (
     rows_changed_after,
     rows_of_commit,
 )
+from tests.buckets import keep_buckets_in_memory
 
 
 def commit(operation: str, *added: int, data_change: bool = True, **metrics: int) -> list[str]:
@@ -130,8 +131,7 @@ def test_a_commit_has_its_rows_metrics_note_and_change_files(tmp_path: Path) -> 
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> BucketFolder:
-    memory = pytest.importorskip("obstore.store").MemoryStore()
-    monkeypatch.setattr("kaspr_delta.storage.folders._opened", lambda _: memory)
+    keep_buckets_in_memory(monkeypatch)
     return BucketFolder(f"s3://bucket/{uuid.uuid4().hex}")
 
 

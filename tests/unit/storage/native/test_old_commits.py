@@ -24,6 +24,7 @@ from kaspr_delta.storage.native.log_cleaning import clean_followed_log
 from kaspr_delta.storage.native.log_files import commit_file, newest_version, oldest_version
 from kaspr_delta.storage.native.old_commits import IrregularError, end_of_old, files_added, keep_commits
 from kaspr_delta.storage.native.reads import records_appended
+from tests.buckets import keep_buckets_in_memory
 
 TOPIC = Layout("key STRING, seq BIGINT", change_feed=True, keeps_log=True)
 DAY = 24 * 3_600.0
@@ -235,8 +236,7 @@ def test_removed_commits_of_a_table_that_was_copied_to_a_bucket_are_read_and_lis
     keep_commits(folder_of(cleaned), 4)
     for version in range(4):
         folder_of(cleaned).remove(commit_file(version))
-    memory = pytest.importorskip("obstore.store").MemoryStore()
-    monkeypatch.setattr("kaspr_delta.storage.folders._opened", lambda _: memory)
+    keep_buckets_in_memory(monkeypatch)
     bucket = BucketFolder(f"s3://bucket/{uuid.uuid4().hex}")
     for name in folder_of(cleaned).files():
         bucket.write(name, folder_of(cleaned).read(name))
