@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TookTooLongError
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ class _Look:
 
     file: str | None
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             there = self.file is None or Path(self.file).exists()
             row = {"host": platform.node(), "version": installed(_PACKAGE), "sees_folder": there}
