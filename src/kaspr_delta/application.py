@@ -1,6 +1,6 @@
 """The entry point for Python: open an application, put data in, run it, read the results.
 
-Commands open an application in tenths of a second. A method imports what it alone needs.
+Commands open an application of a folder in tenths of a second. A method imports what it alone needs.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import pytest
 from kaspr_delta.storage.layout import RESOURCES, RESULT
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.reads import NativeSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.opening import folder_tables
 
 COMMITS = int(os.environ.get("KASPR_DELTA_S3_COMMITS", "25"))

@@ -8,9 +8,8 @@ from pyspark.sql import SparkSession
 
 from kaspr_delta.api.join import JoinHandle
 from kaspr_delta.control.follow import Followed, Follower
-from kaspr_delta.storage.opening import row_reads
 from kaspr_delta.storage.page_reads import RowReads
-from kaspr_delta.storage.session_reads import SessionRowReads
+from kaspr_delta.storage.session_reads import SessionRowReads, row_reads
 from tests.manifests import opened
 
 MANIFESTS = """

@@ -11,7 +11,7 @@ from pyarrow.parquet import read_table
 from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
-from kaspr_delta.storage.native.reads import NativePageReads
+from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.web.past import Past
 from tests.folders import delta_rs
 from tests.manifests import opened

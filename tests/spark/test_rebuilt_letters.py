@@ -13,7 +13,7 @@ from kaspr_delta import Application
 from kaspr_delta.engine.batch import folding
 from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.storage.layout import DEAD_LETTERS
-from kaspr_delta.storage.native.reads import NativeSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from tests.folders import delta_rs
 from tests.manifests import opened
 from tests.spark.dying import lost_power

@@ -18,7 +18,7 @@ from kaspr_delta.plan.definition.resources import ChannelInput
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EVENTS, RETRY_FOR, SYSTEM, TOPIC, kind_for
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.native.reads import NativeSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
 from tests.folders import delta_rs

@@ -18,7 +18,7 @@ from kaspr_delta.engine.batch.counters import as_metrics
 from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.storage.native.reads import NativeSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.tables import Tables
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.local_copy import LocalCopy

@@ -21,7 +21,7 @@ from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.serde.typed_values import column_text
 from kaspr_delta.storage.layout import PAIR
 from kaspr_delta.storage.lazy_session import because
-from kaspr_delta.storage.opening import row_reads
+from kaspr_delta.storage.session_reads import row_reads
 from kaspr_delta.storage.tables import Scan, Tables
 
 if TYPE_CHECKING:

@@ -163,3 +163,9 @@ def _header_text(value: bytes | None) -> str | None:
 
 def _refused(record: Mapping[str, Any], what: str) -> UsageError:
     return UsageError(f"record {reprlib.repr(dict(record))}: {what}")
+
+
+def refuse_made(table: str, made_from: str | None) -> None:
+    """Raise UsageError for a table that is made from another resource."""
+    if made_from is not None:
+        raise UsageError(f"table {table!r} is made from {made_from}: write to its sources instead")

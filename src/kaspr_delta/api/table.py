@@ -13,7 +13,7 @@ import pyarrow as pa
 from kaspr_delta.api.export import write_columns, write_pairs
 from kaspr_delta.api.frames import Frames, table_of
 from kaspr_delta.api.load import Content, LoadOptions, kinds_listed, load_format, read_content, rows_in
-from kaspr_delta.api.records import keys_given, rows_given
+from kaspr_delta.api.records import keys_given, refuse_made, rows_given
 from kaspr_delta.engine.rows.driver_table import DriverTable, write_time
 from kaspr_delta.engine.rows.row_texts import Row, arrow_rows_of
 from kaspr_delta.engine.streams.event import moment_of
@@ -53,7 +53,7 @@ class TableHandle(Frames):
         """Write rows in one commit: a mapping, pairs (for keys that no dictionary can have), or records.
 
         A record is ``{"key": …, "value": …}``. A value of None deletes the row. Of several rows with one key the last
-        counts. Raises SerializationError, and UsageError for an item that is no row (see ``given.rows_given``) and for
+        counts. Raises SerializationError, and UsageError for an item that is no row (see ``rows_given``) and for
         a table that has windows, is made from another resource, or is written by others.
         """
         texts = self.table.text
@@ -231,12 +231,6 @@ class TableHandle(Frames):
             return
         now = write_time()
         self.table.put((key, value, now) for key, value in values.items())
-
-
-def refuse_made(table: str, made_from: str | None) -> None:
-    """Raise UsageError for a table that is made from another resource."""
-    if made_from is not None:
-        raise UsageError(f"table {table!r} is made from {made_from}: write to its sources instead")
 
 
 def _readable(texts: TableText, row: Row) -> tuple[Any, Any] | None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kaspr_delta.api.records import milliseconds, records_given, to_effect, to_record
-from kaspr_delta.api.table import refuse_made
+from kaspr_delta.api.records import milliseconds, records_given, refuse_made, to_effect, to_record
 from kaspr_delta.api.wanted import Recorded, Wanted
 from kaspr_delta.engine.agent.step import table_write
 from kaspr_delta.engine.rows.driver_table import DriverTable

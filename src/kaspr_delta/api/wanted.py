@@ -14,7 +14,7 @@ from kaspr_delta.api.frames import Frames, table_of
 from kaspr_delta.api.records import ANY_KEY
 from kaspr_delta.engine.rows.sequence import end_of, offsets, version_of
 from kaspr_delta.storage.lazy_session import because
-from kaspr_delta.storage.native.reads import OnlySparkReadsError, records_appended
+from kaspr_delta.storage.native.records import OnlySparkReadsError, records_appended
 from kaspr_delta.storage.opening import folder_tables
 from kaspr_delta.storage.tables import Tables
 

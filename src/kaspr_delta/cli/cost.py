@@ -34,8 +34,8 @@ from kaspr_delta.spec.durations import duration_text, milliseconds
 from kaspr_delta.storage.layout import FEED_RETENTION_DAYS
 from kaspr_delta.storage.namespace import FolderNamespace, Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.storage.native.readable import readable
-from kaspr_delta.storage.native.reads import NativePageReads
 from kaspr_delta.storage.page_reads import PageReads
 from kaspr_delta.storage.warehouse.reads import WarehousePageReads
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse

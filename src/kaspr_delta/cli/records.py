@@ -14,10 +14,10 @@ import typer
 
 from kaspr_delta.cli.completion import complete_readable, complete_topic
 from kaspr_delta.cli.progress import note, print_lines
-from kaspr_delta.cli.table import key_of
 from kaspr_delta.cli.target import Target
-from kaspr_delta.errors import NotFoundError, UsageError
-from kaspr_delta.serde.files.json_objects import objects_of
+from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
+from kaspr_delta.serde.files.read import objects_of
+from kaspr_delta.serde.json_text import parse
 
 if TYPE_CHECKING:
     from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
@@ -130,3 +130,15 @@ def read_lines(file: str) -> Iterator[dict[str, Any]]:
             yield from objects_of(data, file)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error}") from error
+
+
+def key_of(text: str, *, raw: bool) -> Any:
+    """The key that a command's argument stands for.
+
+    >>> key_of("O1", raw=False), key_of("1", raw=False), key_of("1", raw=True)
+    ('O1', 1, '1')
+    """
+    try:
+        return text if raw else parse(text)
+    except SerializationError:
+        return text

@@ -9,10 +9,10 @@ import typer
 
 from kaspr_delta.cli.completion import complete_table
 from kaspr_delta.cli.progress import console, note, print_lines
+from kaspr_delta.cli.records import key_of
 from kaspr_delta.cli.target import Target
-from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
+from kaspr_delta.errors import NotFoundError, UsageError
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.serde.json_text import parse
 
 if TYPE_CHECKING:
     from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
@@ -135,18 +135,6 @@ def has_raw_keys(application: Application, name: str) -> bool:
     if table is not None:
         return table.serializers.key == "raw"
     return join is not None and join.spelling.key == "raw"
-
-
-def key_of(text: str, *, raw: bool) -> Any:
-    """The key that a command's argument stands for.
-
-    >>> key_of("O1", raw=False), key_of("1", raw=False), key_of("1", raw=True)
-    ('O1', 1, '1')
-    """
-    try:
-        return text if raw else parse(text)
-    except SerializationError:
-        return text
 
 
 def export(

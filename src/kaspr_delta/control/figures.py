@@ -19,8 +19,9 @@ from kaspr_delta.engine.batch.counters import Metric, as_metrics
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.storage.native.readable import readable
-from kaspr_delta.storage.native.reads import NativePageReads, NativeSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.page_reads import PageReads
 from kaspr_delta.storage.system_tables import SystemTables
 

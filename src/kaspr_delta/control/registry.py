@@ -105,7 +105,7 @@ class Registry:
         return [Document(**{name: row[name] for name in Document.__dataclass_fields__}) for row in rows]
 
     def plan(self, documents: Iterable[Document] | None = None) -> Plan | None:
-        """The plan of the application, with the applied documents or with others; None if it is not among them."""
+        """The plan of the application, with the applied documents or with others; None unless exactly one is of it."""
         plans, _ = build_plans(loaded(self.documents() if documents is None else documents))
         found = [plan for plan in plans if plan.is_of(self.app)]
         return found[0] if len(found) == 1 else None

@@ -22,7 +22,7 @@ from kaspr_delta.storage.layout import CHANGE_FEED
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.native.delta_rs import DeltaRs, is_refused
 from kaspr_delta.storage.native.readable import read_errors, reason_of
-from kaspr_delta.storage.native.reads import NativeSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.spark.description import Description
 from kaspr_delta.storage.system_tables import SystemTables
 

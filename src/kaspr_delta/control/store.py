@@ -17,7 +17,7 @@ from kaspr_delta.control.totals import LocalTotals, Totals, totals_by_spark
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.reads import NativeSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.system_tables import RetryTables, SystemTables
 
 

@@ -192,7 +192,7 @@ class Runner:
 
     @contextlib.contextmanager
     def _alone(self, ref: ResourceRef, patience: float) -> Iterator[Recovery]:
-        """Hold the lock of a resource that does not run."""
+        """Hold the lock of a resource that does not run, and yield its recovery."""
         with disk_errors_explained(self.delta), contextlib.ExitStack() as held:
             lock_in_time(held, self.delta.namespace, str(ref), patience)
             yield run_of(self.delta, self.plan, ref).recovery
@@ -377,7 +377,7 @@ class Runner:
 
     @contextlib.contextmanager
     def _recovered(self, refs: Sequence[ResourceRef]) -> Iterator[Mapping[str, Mapping[str, int]]]:
-        """Hold the locks of the resources, and recover them from a killed run.
+        """Hold the locks of the resources, recover them from a killed run, and remove what is old.
 
         Where locks do not bind other processes, those of resources that share their tables are held too.
         Yields the batches that were folded before the recovery (see ``folded_batches``).

@@ -37,7 +37,10 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
-"""Settings of every Spark that this package starts. Correct results need none of them: on Databricks none is set."""
+"""Settings of every Spark that this package starts.
+
+Correct results need none of them but Delta's extension and catalog, which Databricks has: there none is set.
+"""
 
 ON_THIS_MACHINE = {
     "spark.driver.bindAddress": "127.0.0.1",

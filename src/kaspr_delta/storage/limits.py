@@ -92,7 +92,7 @@ class Limits:
 
     few: Size = Size(2_000, 4 << 20)
     """Rows that are collected and computed on the driver: for so few it takes less time than to start workers. Up to
-    here statements are planned without adaptive planning, and a first load takes no shortcut."""
+    so many rows statements are planned without adaptive planning, and a first load takes no shortcut."""
 
     few_events: Size = Size(1_000, 4 << 20)
     """The same for the records of a stateless agent, which runs a function for each."""

@@ -9,10 +9,8 @@ from kaspr_delta.storage.layout import SYSTEM
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import FolderNamespace, Namespace
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.reads import NativePageReads, NativeSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.native.tables import NativeTables
-from kaspr_delta.storage.page_reads import RowReads
-from kaspr_delta.storage.session_reads import SessionRowReads
 from kaspr_delta.storage.side_by_side import side_by_side
 from kaspr_delta.storage.system_tables import RetryTables, SessionSystemTables
 from kaspr_delta.storage.tables import Tables
@@ -44,9 +42,3 @@ def tables_of_system(spark: SparkSession | None, tables: Tables) -> RetryTables:
     """The system's own tables of a namespace: in a folder without the session, which a catalog needs."""
     local = folder_tables(tables.namespace)
     return SessionSystemTables(cast("SparkSession", spark), tables) if local is None else NativeSystemTables(local)
-
-
-def row_reads(spark: SparkSession, tables: Tables) -> RowReads:
-    """Reads of rows by key: in a folder without the session, which a catalog needs."""
-    local = folder_tables(tables.namespace)
-    return SessionRowReads(spark, tables) if local is None else NativePageReads(local)

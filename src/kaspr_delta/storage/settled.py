@@ -1,4 +1,4 @@
-"""Answers of a catalog that later runs need not ask for again, in files beside the checkpoints."""
+"""Answers of a catalog or a folder that later runs need not ask for again, in files beside the checkpoints."""
 
 from __future__ import annotations
 

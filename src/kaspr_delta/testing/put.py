@@ -10,7 +10,7 @@ from typing import Any
 
 from kaspr_delta.application import Application
 from kaspr_delta.errors import UsageError
-from kaspr_delta.serde.files.json_objects import objects_of
+from kaspr_delta.serde.files.read import objects_of
 from kaspr_delta.spec.fixture import Changes, Record
 
 

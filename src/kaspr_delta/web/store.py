@@ -16,7 +16,7 @@ from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.spec.ddl import Column
 from kaspr_delta.storage.layout import TOPIC
-from kaspr_delta.storage.native.reads import NativePageReads
+from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.storage.page_reads import PageReads
 from kaspr_delta.web.access import Visitor
 from kaspr_delta.web.local_copy import LOOK, LocalCopy

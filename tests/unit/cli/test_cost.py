@@ -13,7 +13,7 @@ from databricks.sdk.service.sql import StatementState
 
 from kaspr_delta.storage.layout import PROGRESS
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.native.reads import NativeSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from tests.folders import delta_rs
 from tests.unit.cli.conftest import Kaspr
 from tests.unit.cli.test_deploy import bundle, install_cli  # noqa: F401  the first one is a fixture

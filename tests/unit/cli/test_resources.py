@@ -18,7 +18,7 @@ from kaspr_delta.plan.definition.state_definitions import definition_of
 from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, PROGRESS
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.reads import NativeSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from tests.folders import delta_rs
 from tests.manifests import manifests
 from tests.unit.cli.conftest import Answer, Kaspr

@@ -15,7 +15,7 @@ from kaspr_delta.control.source_tables import as_found
 from kaspr_delta.runtime.applying import applied_registry
 from kaspr_delta.runtime.typed_tables import TypedTables
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.native.reads import NativeSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.opening import open_tables
 from tests.folders import delta_rs
 from tests.manifests import manifests

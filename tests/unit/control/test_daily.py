@@ -12,7 +12,8 @@ from kaspr_delta.control.daily import BatchesADay, DailyWork
 from kaspr_delta.storage.commit_info import CommitInfo
 from kaspr_delta.storage.layout import PROGRESS, RESULT, state_ref
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.reads import NativePageReads, NativeSystemTables
+from kaspr_delta.storage.native.page_reads import NativePageReads
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.page_reads import History
 
 LAST = datetime(2026, 3, 10, 12, tzinfo=timezone.utc)

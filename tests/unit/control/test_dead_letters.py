@@ -13,7 +13,7 @@ from kaspr_delta.control.dead_letters import Letter, Origin, letters_in
 from kaspr_delta.control.retry import RetryableDeadLetters
 from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EVENTS, PROBLEM, RETRY_FOR, TOPIC, Layout
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.reads import NativeSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from tests.folders import append_rows, folder_of
 from tests.manifests import plan_of, plan_of_bundle
 

@@ -8,7 +8,7 @@ from kaspr_delta.control.totals import LocalTotals
 from kaspr_delta.engine.batch.counters import Metric, as_metrics, counter
 from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.reads import NativeSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 
 NOW = datetime.now(timezone.utc)
 READ = counter("table_operations", "users", "keys_retrieved")

@@ -12,7 +12,7 @@ import pytest
 from kaspr_delta.plan.definition.resources import SchedulePlan
 from kaspr_delta.plan.names import task_table
 from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EFFECTS, EVENTS, PROGRESS, RESULT, SUBSCRIPTIONS
-from kaspr_delta.storage.native.reads import NativeSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.web.parts.chart import Point, chart
 from kaspr_delta.web.parts.schedule import in_words, next_runs
 from kaspr_delta.web.traffic import Traffic

@@ -21,7 +21,7 @@ from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS, TOPIC, table_layout
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.native.reads import NativeSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from tests.folders import append_rows, folder_of
 from tests.manifests import plan_of_bundle
 from tests.unit.web.conftest import ROOT, Serving, Shop, manifest, plan_of, served, view

@@ -12,7 +12,7 @@ import pytest
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.reads import NativePageReads
+from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.web.past import Past
 from tests.folders import append_rows, delta_rs, folder_of
 

@@ -16,7 +16,7 @@ import pytest
 from kaspr_delta.serde.unfolded import MOST_FIELDS, cell_text, parsed, unfolded
 from kaspr_delta.storage.layout import TOPIC, Layout
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.native.reads import NativePageReads
+from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.storage.page_reads import RowFilter, RowsFound
 from kaspr_delta.web.parts.download import Format, download
 from kaspr_delta.web.parts.listing import SIZE, Asked, Listing, listing

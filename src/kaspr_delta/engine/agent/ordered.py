@@ -62,7 +62,7 @@ class PinnedReader:
 
 
 def run_in_order(executor: Executor, pieces: Iterable[pa.Table], limits: Limits) -> Iterator[pa.RecordBatch]:
-    """All effects of records in pieces: sends and dead letters event by event, then the last write of each key.
+    """All effects of records in pieces: event by event, then the last write of each key, then windows that ended.
 
     With ``take``, the records left over at the end of a piece are one event as well.
     """

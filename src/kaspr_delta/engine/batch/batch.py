@@ -19,8 +19,7 @@ from kaspr_delta.engine.batch.progress import BatchReport, Reported, folded_batc
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.sources import SourceTable
 from kaspr_delta.engine.batch.topic_commit import DirectAppend, announced_records
-from kaspr_delta.engine.rows.adaptive import plan_for
-from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.engine.rows.local_rows import LocalRows, set_adaptive
 from kaspr_delta.storage.tables import Tables
 
 
@@ -94,7 +93,8 @@ class BatchRunner:
     def process(self, changes: DataFrame, number: int) -> None:
         """Run one batch of the stream. After a crash between two of its writes, the next start completes it.
 
-        1. touched: the changes name the keys. 2. pinned: the newest versions of the tables give the values.
+        1. touched: the changes name the keys. 2. pinned: the newest versions of the tables give the values (in a
+        stream over a catalog, those that were the newest when it started).
         3. recompute: each touched key anew. 4. difference: what the resource has not emitted yet.
         5. commit: one append to the log. 6. fold: the log into the resource's tables, now or later.
         """
@@ -106,7 +106,7 @@ class BatchRunner:
             if number <= self.log.end.metadata.stream:
                 return
             decision = self._decide(changes)  # steps 1 to 4
-            plan_for(spark, self.delta.limits, decision.effects)
+            set_adaptive(spark, self.delta.limits, decision.effects)
             self._commit(spark, decision, number, timing)  # steps 5 and 6
 
     def tick(self, spark: SparkSession, *, ending: bool) -> int:

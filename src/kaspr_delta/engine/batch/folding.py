@@ -18,8 +18,7 @@ from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.batch.progress import BatchReport, Reported, record_progress
 from kaspr_delta.engine.batch.resource import Resource, cost_of
 from kaspr_delta.engine.batch.topic_commit import announced_records
-from kaspr_delta.engine.rows.adaptive import plan_for
-from kaspr_delta.engine.rows.local_rows import LocalRows, last_of_each_key
+from kaspr_delta.engine.rows.local_rows import LocalRows, last_of_each_key, set_adaptive
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.layout import state_ref
 from kaspr_delta.storage.tables import Tables
@@ -133,7 +132,7 @@ class Folding:
         state = self._deferrable()
         # The rows belong to their stream's session, which has its own settings.
         session = batches[-1].rows.spark
-        plan_for(session, self.delta.limits, *(one.rows for one in batches))
+        set_adaptive(session, self.delta.limits, *(one.rows for one in batches))
         began = time.monotonic()
         reports = self.fold(session, batches, with_state=state is None)
         self._last_fold_ended = time.monotonic()

@@ -16,8 +16,8 @@ from kaspr_delta.engine.batch.resource import Fold, Found, Resource, kinds_of
 from kaspr_delta.engine.joins.results import IS_VALUE, IS_VALUE_IN_SQL
 from kaspr_delta.engine.joins.select import SelectRow, selected_columns
 from kaspr_delta.engine.joins.touched import Touched, touched_keys
-from kaspr_delta.engine.rows.adaptive import plan_for
 from kaspr_delta.engine.rows.keyed_table import KeyedTable, changed_by
+from kaspr_delta.engine.rows.local_rows import set_adaptive
 from kaspr_delta.engine.rows.rows import Rows, exists, union_of
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.spec.ddl import Type
@@ -68,9 +68,9 @@ class TableJoin(Resource[TableJoinPlanT]):
 
     def touched(self, changes: DataFrame) -> Touched:
         """Step 1: the keys that a batch of the stream touches."""
-        plan_for(changes.sparkSession, self.delta.limits)
+        set_adaptive(changes.sparkSession, self.delta.limits)
         touched = self._touched_of(changes)
-        plan_for(changes.sparkSession, self.delta.limits, *touched.keys.values())
+        set_adaptive(changes.sparkSession, self.delta.limits, *touched.keys.values())
         return touched
 
     def every_key(self, spark: SparkSession, pinned: Pinned, state: str) -> Touched:

@@ -1,4 +1,7 @@
-"""A KasprTable as the engine reads and writes it: live rows as JSON text, or as STRUCTs in a typed table."""
+"""A table of rows by key as the engine reads and writes it: of a KasprTable, of others, of a result, of windows.
+
+Live rows are JSON text or, in a typed table, STRUCTs.
+"""
 
 from __future__ import annotations
 

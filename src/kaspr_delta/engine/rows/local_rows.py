@@ -14,11 +14,17 @@ import pyarrow.compute as pc
 from kaspr_delta.engine.rows.rows import ArrowFunction, How, Rows, ValueFunction
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.arrow_types import arrow_schema, arrow_schema_of, collected, frame_of
+from kaspr_delta.storage.lazy_session import runs_here
 from kaspr_delta.storage.limits import Limits, Size
 from kaspr_delta.storage.tables import Frame, Scan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+# With more shuffle partitions adaptive planning pays off even for few rows.
+_FEW_PARTITIONS = 8
 
 
 @dataclass(frozen=True)
@@ -186,6 +192,23 @@ def are_few(limits: Limits, *several: Rows) -> bool:
     """Whether all rows are on the driver, and few together."""
     local = [rows.count() for rows in several if isinstance(rows, LocalRows)]
     return len(local) == len(several) and sum(local) <= limits.few.rows
+
+
+def set_adaptive(spark: SparkSession, limits: Limits, *rows: Rows) -> None:
+    """Switch adaptive planning off if all these rows, or none, are few and on the driver; else switch it on.
+
+    Adaptive planning makes a job of every shuffle and every broadcast, to learn how many rows there are. If they are
+    known to be few, a statement is one job without it. ``spark`` is the session of a streaming query, which has its own
+    copy of the settings. Sessions of Spark Connect, and those with many shuffle partitions, stay as they are.
+    """
+    if not runs_here(spark):  # queries of Spark Connect share their settings
+        return
+    partitions = str(spark.conf.get(_SHUFFLE_PARTITIONS))
+    if not partitions.isdigit() or int(partitions) > _FEW_PARTITIONS:  # Databricks has "auto"
+        return
+    wanted = str(not are_few(limits, *rows)).lower()
+    if spark.conf.get(_ADAPTIVE) != wanted:
+        spark.conf.set(_ADAPTIVE, wanted)
 
 
 def read_back(rows: Rows, most: Size) -> Rows:

@@ -9,8 +9,7 @@ from typing import TypeAlias
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from kaspr_delta.engine.rows.adaptive import plan_for
-from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within, union_all
+from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within, set_adaptive, union_all
 from kaspr_delta.engine.rows.rows import Rows, ValueFunction
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.arrow_types import arrow_schema
@@ -44,7 +43,7 @@ def rows_with(delta: Tables, spark: SparkSession, table: str, keys_of: Mapping[s
     if isinstance(found, LocalRows):
         return found
     rows = SparkRows(having(delta.read(spark, table), texts, delta.limits))
-    plan_for(spark, delta.limits, rows)
+    set_adaptive(spark, delta.limits, rows)
     count = rows.count()
     return replace(rows, max_rows=count if count <= delta.limits.broadcast_rows else None)
 

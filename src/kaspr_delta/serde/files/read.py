@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import BinaryIO, Literal, TextIO, get_args
+from typing import Any, BinaryIO, Literal, TextIO, get_args
 
 import pyarrow as pa
 
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.files.arrow_rows import arrow_rows, parquet_table
 from kaspr_delta.serde.files.delimited import delimited_rows
-from kaspr_delta.serde.files.rows import FileRow
+from kaspr_delta.serde.files.rows import FileRow, without_problems
 from kaspr_delta.serde.files.text_stream import not_utf8, readable, text_stream
 from kaspr_delta.serde.json_text import parse_line
 
@@ -62,6 +62,15 @@ def file_rows(
         raise UsageError(f"{name} cannot be read: {error}") from error
 
 
+def objects_of(data: BinaryIO, name: str) -> Iterator[dict[str, Any]]:
+    """The objects of a file called ``name``, read as all files are.
+
+    Raises UsageError, with the numbers of the first lines, for lines that are no JSON object.
+    """
+    for row in without_problems(map(_object, file_rows(data, name, "json"))):
+        yield row.cells
+
+
 def rows_of_path(path: str, file_format: RowFormat) -> Iterator[FileRow]:
     """The rows of a file of this machine, or of a folder of Parquet files. Raises UsageError as ``file_rows``."""
     try:
@@ -95,3 +104,9 @@ def _json_rows(stream: TextIO, name: str) -> Iterator[FileRow]:
             yield FileRow(place, parse_line(line), line)
         except SerializationError as error:
             yield FileRow(place, None, line, str(error))
+
+
+def _object(row: FileRow) -> FileRow:
+    if row.problem is not None or isinstance(row.cells, dict):
+        return row
+    return row._replace(problem=f"expected an object with key and value, not {(row.text or '').strip()[:60]}")

@@ -1,6 +1,7 @@
 """Delta tables in a folder through delta-rs: reads and small commits take milliseconds.
 
-For the native backend, for commands that answer at once, and for the web side. A commit takes the lock of its table.
+For the native backend, for commands that answer at once, and for the web side. A commit takes the lock of its table,
+here or in the caller (``append_to``, ``copy_to``, ``merger``).
 """
 
 from __future__ import annotations
@@ -43,8 +44,7 @@ if TYPE_CHECKING:
 # The rows of a row group, which are held in memory until they are written: 8 MB of typical rows. Groups of five times
 # the size took a third longer to write, because of the memory; a look-up takes about as long.
 _ROWS_OF_A_GROUP = 20_000
-# In a folder conflicts are rare: all commits of this package take a lock.
-# Seconds between one try of a commit and the next one.
+# Seconds between one try of a commit and the next one. On this machine conflicts are rare: all commits take a lock.
 _PAUSES = (0.01, 0.02, 0.05, *[0.1] * 17)
 # delta-rs says so of a commit that removes rows, and raises the error of a conflict.
 _APPEND_ONLY = "append-only"
@@ -407,7 +407,7 @@ def _write(
 
 
 def _files() -> Any:
-    """The properties of Parquet files: as Spark writes them, see ``runtime.session``.
+    """The properties of Parquet files: as Spark writes them, see ``runtime.spark_settings``.
 
     A dictionary of keys, too, is given up late here: when it has 1 MB.
     """

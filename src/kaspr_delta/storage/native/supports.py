@@ -4,8 +4,8 @@ delta-rs 1.6 was tried on a table with each feature of Delta's protocol. Feature
 nor are those whose answers were not compared with Spark's.
 
 In change feeds, and in rows that it copies, delta-rs misreads some times. Spark writes times as INT96 unless a setting
-says otherwise (``runtime.session``). delta-rs counts those in 64 bits of nanoseconds, which hold the years 1678 to
-2261: 9999-12-31 comes out as a day of 1816. In queries it can count microseconds instead, but not in change feeds.
+says otherwise (``runtime.spark_settings``). delta-rs counts those in 64 bits of nanoseconds, which hold the years 1678
+to 2261: 9999-12-31 comes out as a day of 1816. In queries it can count microseconds instead, but not in change feeds.
 """
 
 from __future__ import annotations

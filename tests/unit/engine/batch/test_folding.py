@@ -123,7 +123,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runs:
         return SimpleNamespace(first=after.number + 1, last=upto.number)
 
     monkeypatch.setattr(folding, "time", found.clock)
-    monkeypatch.setattr(folding, "plan_for", lambda *_, **__: None)
+    monkeypatch.setattr(folding, "set_adaptive", lambda *_, **__: None)
     monkeypatch.setattr(folding, "record_progress", record)
     monkeypatch.setattr(Log, "between", between)
     return found

@@ -21,7 +21,7 @@ from kaspr_delta.storage.layout import SYSTEM, TOPIC, TOPICS, Layout
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, in_spite_of_others
 from kaspr_delta.storage.native.kept import OpenTable
 from kaspr_delta.storage.native.log_files import commit_file
-from kaspr_delta.storage.native.reads import NativeSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.tables import Transaction
 from tests.folders import folder_of
 

@@ -23,7 +23,7 @@ from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.log_cleaning import clean_followed_log
 from kaspr_delta.storage.native.log_files import commit_file, newest_version, oldest_version
 from kaspr_delta.storage.native.old_commits import IrregularError, end_of_old, files_added, keep_commits
-from kaspr_delta.storage.native.reads import records_appended
+from kaspr_delta.storage.native.records import records_appended
 from tests.buckets import keep_buckets_in_memory
 
 TOPIC = Layout("key STRING, seq BIGINT", change_feed=True, keeps_log=True)
