@@ -12,10 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kaspr_delta.engine.streams.effect import Effect
-from kaspr_delta.engine.streams.event import EPOCH, microseconds, this_millisecond
+from kaspr_delta.engine.streams.event import this_millisecond
 from kaspr_delta.engine.streams.output import MOST_PARTITIONS, Topics, headers
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition.resources import Serializers
+from kaspr_delta.serde.instants import EPOCH, microseconds
 from kaspr_delta.serde.serializers import decode, encode_key, encode_value
 
 ANY_KEY: Any = object()

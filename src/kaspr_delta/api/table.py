@@ -16,10 +16,10 @@ from kaspr_delta.api.load import Content, LoadOptions, kinds_listed, load_format
 from kaspr_delta.api.records import keys_given, refuse_made, rows_given
 from kaspr_delta.engine.rows.driver_table import DriverTable, write_time
 from kaspr_delta.engine.rows.row_texts import Row, arrow_rows_of
-from kaspr_delta.engine.streams.event import moment_of
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.files.arrow_rows import arrow_rows
 from kaspr_delta.serde.files.untyped import number_first, other_kind
+from kaspr_delta.serde.instants import moment_of
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.layout import WRITTEN_AT

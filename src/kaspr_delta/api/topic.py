@@ -13,13 +13,14 @@ from kaspr_delta.api.wanted import Recorded, Wanted
 from kaspr_delta.engine.agent.step import table_write
 from kaspr_delta.engine.rows.driver_table import DriverTable
 from kaspr_delta.engine.streams.effect import RECORD, SCHEMA, to_arrow
-from kaspr_delta.engine.streams.event import for_all_readers, moment_of
+from kaspr_delta.engine.streams.event import for_all_readers
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.bindings import KafkaPlan
 from kaspr_delta.plan.definition.joins import JoinPlan
 from kaspr_delta.plan.definition.resources import Serializers, TopicPlan
+from kaspr_delta.serde.instants import moment_of
 from kaspr_delta.serde.joined_text import JoinedText, json_columns, sides_as_text
 from kaspr_delta.serde.serializers import encode_key
 from kaspr_delta.storage.arrow_types import frame_of

@@ -16,7 +16,7 @@ from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde import json_text
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.spec.kinds import kind_called
-from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, RETRY_FOR, kind_for
+from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, RECORDS, RETRY_FOR, kind_for
 from kaspr_delta.storage.system_tables import RetryTables, RowsByName
 
 # The letters whose records one statement looks up, and that one statement removes.
@@ -167,7 +167,7 @@ def _on_channel(
     None if the channel holds states and has a newer record of the key: the older state would become the last one.
     """
     keys = tables.value(tuple({letter.key or "" for letter in letters}))
-    where = f"key IN {keys} AND kind IN ('value', 'tombstone') AND checkpoint IS NOT NULL"
+    where = f"key IN {keys} AND kind IN {tables.value(RECORDS)} AND checkpoint IS NOT NULL"
     newest = sorted(
         tables.having(origin.table, (*_EMISSION, *_ORDER), where),
         key=lambda row: tuple(row[name] for name in _ORDER),

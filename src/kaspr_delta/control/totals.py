@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kaspr_delta.control.rebuilds import Query
-from kaspr_delta.engine.streams.event import moment_of
+from kaspr_delta.serde.instants import moment_of
 from kaspr_delta.storage.dialect import DATAFUSION
 from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
 from kaspr_delta.storage.native.delta_rs import DeltaRs

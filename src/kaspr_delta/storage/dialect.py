@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from kaspr_delta.serde.instants import microseconds
 from kaspr_delta.spec.ddl import quoted
 
 if TYPE_CHECKING:
     from kaspr_delta.storage.tables import Value
 
 _FOUND_BY_TEXT = frozenset({"STRING", "CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE"})
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def _moment_of_datafusion(moment: datetime) -> str:
 
 SPARK = Dialect(
     _text_of_spark,
-    lambda moment: f"TIMESTAMP_MICROS({(moment.astimezone(timezone.utc) - _EPOCH) // timedelta(microseconds=1)})",
+    lambda moment: f"TIMESTAMP_MICROS({microseconds(moment)})",
     lambda data: f"unhex('{data.hex()}')",
     # delta-rs does not find DECIMAL keys by text: it skips files by statistics in floating point.
     _FOUND_BY_TEXT | {"DECIMAL"},

@@ -14,13 +14,13 @@ import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from kaspr_delta.errors import SetupError, StoreError
+from kaspr_delta.serde.instants import microseconds
 from kaspr_delta.storage.store_problems import NO_BUCKET, store_problem
 from kaspr_delta.storage.stores import store_of
 
@@ -43,7 +43,6 @@ class File(NamedTuple):
     at: int
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 # A file is copied in parts of about so many bytes; in a bucket, a file of more of them is uploaded in parts.
 _PART = 8 << 20
 # Parts of a file that are uploaded at once, while the next one is read.
@@ -383,8 +382,7 @@ def _stamp_of(found: Any) -> Stamp:
 
 def _nanoseconds(found: Any) -> int:
     """The time of a file by the metadata of obstore."""
-    at: datetime = found["last_modified"]
-    return (at - _EPOCH) // timedelta(microseconds=1) * 1_000
+    return microseconds(found["last_modified"]) * 1_000
 
 
 @lru_cache(maxsize=16)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from kaspr_delta.api.records import milliseconds, to_effect, to_record
 from kaspr_delta.engine.streams.effect import Effect, to_arrow
-from kaspr_delta.engine.streams.event import moment_of
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition.resources import Serializers
+from kaspr_delta.serde.instants import moment_of
 
 JSON, RAW = Serializers("json", "json"), Serializers("raw", "raw")
 TOPICS = Topics({"t": 4}, 4)

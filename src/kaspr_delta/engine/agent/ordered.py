@@ -19,10 +19,11 @@ from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.effect import Effect, to_arrow
-from kaspr_delta.engine.streams.event import Decoder, moment_of, records_of
+from kaspr_delta.engine.streams.event import Decoder, records_of
 from kaspr_delta.engine.windows import passed_windows
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, pass_on_interruption
+from kaspr_delta.serde.instants import moment_of
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.storage.arrow_types import collected

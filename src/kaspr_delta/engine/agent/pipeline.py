@@ -20,15 +20,18 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.counters import counter
 from kaspr_delta.engine.batch.decision import Decision, Folded
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found, LoggedPlan, Resource
-from kaspr_delta.engine.batch.topic_commit import append_to_topic, known_topics, make_topic
+from kaspr_delta.engine.batch.topic_commit import append_to_topic, make_topic
 from kaspr_delta.engine.rows.keyed_table import state_table
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import RECORD, to_rows
-from kaspr_delta.engine.streams.event import App, Decoder, microseconds
+from kaspr_delta.engine.streams.event import App, Decoder
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.engine.windows import pass_windows
 from kaspr_delta.plan.definition.resources import AgentPlan, TaskPlan, names_topics
+from kaspr_delta.serde.instants import microseconds
+from kaspr_delta.storage.opening import tables_of_system
+from kaspr_delta.storage.system_tables import known_topics
 
 _log = logging.getLogger(__name__)
 LoggedPlanT = TypeVar("LoggedPlanT", bound=LoggedPlan)
@@ -89,7 +92,7 @@ class Pipeline(EffectResource[PlanT]):
         self, spark: SparkSession, decoder: Decoder, state: AgentState, *, read_only: bool = False
     ) -> Executor:
         """The executor that runs the pipeline, on pinned versions of its tables: the next batch sees later writes."""
-        made = known_topics(self.delta, spark) if names_topics(self.plan) else ()
+        made = known_topics(tables_of_system(spark, self.delta)) if names_topics(self.plan) else ()
         return Executor(
             f"{self.delta.namespace}/{self.ref}",
             self.plan,

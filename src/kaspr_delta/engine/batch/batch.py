@@ -105,7 +105,7 @@ class BatchRunner:
             # `stream` is the number of Spark's last batch in the log. A replay of it is skipped: recovery folded it.
             if number <= self.log.end.metadata.stream:
                 return
-            decision = self._decide(changes)  # steps 1 to 4
+            decision = self.resource.decide_early(changes, self.log.end.metadata.state, self.folding.unmerged)  # 1 to 4
             set_adaptive(spark, self.delta.limits, decision.effects)
             self._commit(spark, decision, number, timing)  # steps 5 and 6
 
@@ -173,9 +173,6 @@ class BatchRunner:
         """Keep the error that stops the resource; a panic of delta-rs, which is no Exception, as one. Return it."""
         self.failure = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
         return self.failure
-
-    def _decide(self, changes: DataFrame) -> Decision:
-        return self.resource.decide_early(changes, self.log.end.metadata.state, self.folding.unmerged)
 
     def _commit(self, spark: SparkSession, decision: Decision, stream: int, timing: BatchTiming) -> None:
         if decision.effects.max_rows == 0 and decision.state == self.log.end.metadata.state:

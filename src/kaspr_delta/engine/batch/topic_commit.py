@@ -25,11 +25,6 @@ from kaspr_delta.storage.tables import Tables
 _RECORDS, _NOTHING = "records", "nothing"
 
 
-def known_topics(delta: Tables, spark: SparkSession) -> set[str]:
-    """The topics that were made because a function named them."""
-    return {row["name"] for row in delta.read(spark, TOPICS).collect()}
-
-
 def make_topic(delta: Tables, spark: SparkSession, name: str) -> None:
     """Make a topic, unless it exists."""
     table = topic_table(name)

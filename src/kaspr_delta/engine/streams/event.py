@@ -7,30 +7,17 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from itertools import repeat
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from kaspr_delta.plan.definition.resources import Serializers
+from kaspr_delta.serde.instants import microseconds
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.serde.serializers import KEYS, VALUES, decode
 from kaspr_delta.storage.layout import RETRY_FOR
-
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-"""The time from which times are counted."""
-
-
-def microseconds(moment: datetime) -> int:
-    """Convert a time to a record's microseconds. A time without a zone, as Spark collects it, is this machine's."""
-    aware = moment if moment.tzinfo is not None else moment.astimezone(timezone.utc)
-    return (aware - EPOCH) // timedelta(microseconds=1)
-
-
-def moment_of(microseconds: int) -> datetime:
-    """Convert a record's time to a datetime, as Spark takes it."""
-    return EPOCH + timedelta(microseconds=microseconds)
 
 
 def this_millisecond() -> int:

@@ -15,7 +15,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.sources import NOTHING, source_of_records
-from kaspr_delta.engine.batch.topic_commit import known_topics
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import union_of
 from kaspr_delta.engine.rows.sequence import end_of, offset, version_of
@@ -28,6 +27,8 @@ from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.spec.patterns import matching
 from kaspr_delta.storage.layout import HEADERS, RECORDS, RETRY_FOR, kind_for
+from kaspr_delta.storage.opening import tables_of_system
+from kaspr_delta.storage.system_tables import known_topics
 from kaspr_delta.storage.tables import Tables
 
 INPUT = {
@@ -63,7 +64,7 @@ class Source:
             return (self.read.channel,)
         if self.read.pattern is None:
             return self.read.topics
-        named = {topic.name for topic in self.application.topics} | known_topics(self.delta, spark)
+        named = {topic.name for topic in self.application.topics} | known_topics(tables_of_system(spark, self.delta))
         return matching(self.read.pattern, named)
 
     def positions(self, spark: SparkSession, done: Mapping[str, int]) -> dict[str, int]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import end_of
-from kaspr_delta.engine.streams.event import Decoder, InputRecord, JoinedValue, microseconds, records_of
+from kaspr_delta.engine.streams.event import Decoder, InputRecord, JoinedValue, records_of
 from kaspr_delta.engine.streams.output import partition_in
 from kaspr_delta.engine.streams.selector import Selector, problem
 from kaspr_delta.engine.streams.source import Source
@@ -20,6 +20,7 @@ from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.plan.definition.resources import ChannelInput
+from kaspr_delta.serde.instants import microseconds
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.arrow_types import arrow_schema, batch_of
 from kaspr_delta.storage.layout import PROBLEM

@@ -13,12 +13,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from kaspr_delta.serde.instants import moment_of
 from kaspr_delta.storage.folders import Folder, LocalFolder
 from kaspr_delta.storage.native.log_files import actions_of, commit_file, last_listed, listed, rows_of
 
@@ -150,7 +150,7 @@ def _added_by(location: Folder, version: int) -> Iterator[dict[str, Any]]:
             raise IrregularError(version)
         yield {
             "version": version,
-            "at": datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=at),
+            "at": moment_of(at * 1_000),
             "file": file["path"],
             "rows": rows_of(file),
         }

@@ -17,7 +17,7 @@ from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.ordered import run_in_order
 from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.streams.effect import SCHEMA, Effect
-from kaspr_delta.engine.streams.event import App, InputRecord, TopicDecoder, microseconds
+from kaspr_delta.engine.streams.event import App, InputRecord, TopicDecoder
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.engine.streams.source import INPUT
 from kaspr_delta.functions.entrypoint import resolve, resolve_statements
@@ -34,6 +34,7 @@ from kaspr_delta.plan.definition.resources import (
     TopicInput,
 )
 from kaspr_delta.plan.definition.window import WindowPlan
+from kaspr_delta.serde.instants import microseconds
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.limits import Limits

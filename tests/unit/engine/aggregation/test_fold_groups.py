@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.engine.aggregation.fold_groups import AggregatedRow, Change, FoldGroups
-from kaspr_delta.engine.streams.event import EPOCH
 from kaspr_delta.plan.definition.joins import AggregationPlan, StreamPlan
 from kaspr_delta.plan.definition.resources import Serializers, TopicInput
+from kaspr_delta.serde.instants import EPOCH
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.aggregation import Operation
 from kaspr_delta.storage.arrow_types import arrow_schema

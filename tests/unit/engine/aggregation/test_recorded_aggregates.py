@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kaspr_delta.engine.aggregation.fold_groups import AggregatedRow, Change, FoldGroups
-from kaspr_delta.engine.streams.event import EPOCH
+from kaspr_delta.serde.instants import EPOCH
 from tests.oracle.case import Case, Emission, Event, load, text
 from tests.oracle.compare import Outcome, difference_per_event, final_difference
 from tests.oracle.families import family_of

@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.streams.event import ChannelDecoder, InputRecord, TopicDecoder, moment_of
+from kaspr_delta.engine.streams.event import ChannelDecoder, InputRecord, TopicDecoder
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.engine.streams.stream_side import SCHEMA, ReadRecords
 from kaspr_delta.plan.definition.resources import SerializerName, Serializers
+from kaspr_delta.serde.instants import moment_of
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.serde.table_text import TableText
 from tests.unit.engine.agent.agents import JSON, NOON, arrow, code, record

@@ -24,9 +24,9 @@ from kaspr_delta.engine.joins.stream_stream.batch import SIDES, StreamStreamBatc
 from kaspr_delta.engine.joins.stream_stream.window_join import Buffered, JoinWindow, Side, StreamRecord
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows, union_of
-from kaspr_delta.engine.streams.event import microseconds
 from kaspr_delta.engine.streams.stream_side import SCHEMA, StreamSide
 from kaspr_delta.plan.definition.joins import StreamStreamJoinPlan
+from kaspr_delta.serde.instants import microseconds
 from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.tables import Upsert
 

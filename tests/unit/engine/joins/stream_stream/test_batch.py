@@ -14,8 +14,8 @@ import pytest
 from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.joins.stream_stream.batch import LOGGED, StreamStreamBatch, merged
 from kaspr_delta.engine.joins.stream_stream.window_join import Buffered, JoinWindow, Side, StreamRecord, Times
-from kaspr_delta.engine.streams.event import EPOCH
 from kaspr_delta.plan.definition.joins import JoinType
+from kaspr_delta.serde.instants import EPOCH
 from kaspr_delta.storage.layout import STREAM_CHANNEL
 
 WINDOW = JoinWindow(before=10, after=10, grace=0)
