@@ -111,7 +111,7 @@ class Application:
         self._bound = bound
         self.plan = self.declared = declared if bound else declared.unbound
         # The plan with the columns of tables of others, from which ``plan`` was made.
-        self._looked: Plan | None = None
+        self._refreshed: Plan | None = None
         # The resources that a continuous run leaves out until they are rebuilt.
         self._stale: dict[ResourceRef, _Stale] = {}
 
@@ -173,7 +173,7 @@ class Application:
             update = partial(updated, new=new, root=Path(origin) if origin else Path(path).absolute())
             _, documents = registry.change(update)
         opened = cls(spark or start, delta, only_plan(loaded(documents), name), bound=bound)
-        opened._look(listed=spark is not None)
+        opened._refresh(listed=spark is not None)
         return opened
 
     # -- data ---------------------------------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ class Application:
         names = list(only)
         self.check(names)
         session_of(self._spark)
-        self._look_again()
+        self._refresh_foreign()
         with observed(self.plan, listener, is_test=not self._bound) as observer:
             runner = self._runner(observer)
             try:
@@ -416,7 +416,7 @@ class Application:
     def _rebuildable(self, resource: str, patience: float) -> ResourceRef:
         kind, _, name = resource.partition("/")
         (ref,) = self._refs([f"{short_kind(kind_called(kind))}/{name}"])
-        self._look_again()
+        self._refresh_foreign()
         reason = dict(self.plan.waiting).get(ref)
         if ref.kind not in {"join", "table"} or reason:
             kept = f"{ref} keeps no state that could be rebuilt: only joins and tables that are made from something do"
@@ -474,7 +474,7 @@ class Application:
     def _prepare(self, spark: SparkSession) -> None:
         """Create or register the tables with a session that was started, and plan what can run with them."""
         opened_system(spark, self.delta)
-        self._look(listed=True)
+        self._refresh(listed=True)
 
     def check(self, only: Sequence[str]) -> None:
         """Refuse a run of unknown resources, and a second run of a resource, before Spark starts for it.
@@ -526,15 +526,15 @@ class Application:
         declared = applied if self._bound else applied.unbound
         if declared != self.declared:
             self.declared, self._stale = declared, {}
-        self._look()
+        self._refresh()
 
-    def _look_again(self) -> None:
+    def _refresh_foreign(self) -> None:
         """Make the plan again if tables of others have changed."""
         if self._stale or self._reads_foreign:
             self._stale = {}
-            self._look()
+            self._refresh()
 
-    def _look(self, *, listed: bool = False) -> None:
+    def _refresh(self, *, listed: bool = False) -> None:
         """Make the plan of what can run. ``listed``: the tables of the schema were just listed.
 
         Without a session, tables are not created, nor do they get new columns: the session that starts later does it.
@@ -547,7 +547,7 @@ class Application:
             return
         from kaspr_delta.runtime.resources import create_tables, create_views, declare_storage
 
-        if known == self._looked:
+        if known == self._refreshed:
             return
         if not listed:
             self.delta.create_schema(self.spark)  # lists its tables: another process may have dropped some
@@ -563,7 +563,7 @@ class Application:
         if got != layouts:
             self._settled.write(got)
         self.plan = without_waiting(plan, create_views(self.spark, self.delta, plan))
-        self._looked = known
+        self._refreshed = known
 
     def _known_now(self) -> Plan:
         stale = {ref: one.reason for ref, one in self._stale.items()}
@@ -595,7 +595,7 @@ class Application:
             if not (late or runner.failed > failed):
                 return False
             looked, failed = time.monotonic(), runner.failed
-            return any(map(self._is_rebuilt, self._stale.values())) or self._known_now() != self._looked
+            return any(map(self._is_rebuilt, self._stale.values())) or self._known_now() != self._refreshed
 
         return changed
 

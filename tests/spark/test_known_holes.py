@@ -65,7 +65,7 @@ class Joins:
 
     def _fold_at_once(self, run: ResourceRun, changes: DataFrame, number: int) -> None:
         run.runner.process(changes, number)
-        run.runner.fold_waiting(self.app.spark)
+        run.runner.fold_pending(self.app.spark)
 
     def result(self, join: str) -> list[tuple[Any, Any]]:
         return self._once(join, lambda: [(key, pair(row)) for key, row in self.app.join(join).rows()])

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kaspr_delta.storage.arrow_types import frame_of
-from kaspr_delta.storage.layout import SUBSCRIPTIONS, TOPIC, UNLIKE
+from kaspr_delta.storage.layout import NOT_INDEXED, SUBSCRIPTIONS, TOPIC
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native import tables as native_tables
 from kaspr_delta.storage.opening import open_tables
@@ -75,7 +75,7 @@ def test_files_of_delta_rs_and_spark_have_equal_statistics_and_dictionaries(
     for file in files:
         columns = [file.row_group(0).column(number) for number in range(file.num_columns)]
         unlike = {one.path_in_schema: (one.is_stats_set, one.has_dictionary_page) for one in columns}
-        assert {name: unlike.pop(name) for name in UNLIKE if name in unlike} == {
+        assert {name: unlike.pop(name) for name in NOT_INDEXED if name in unlike} == {
             "left_hash": (False, False),
             "emitted": (False, False),
         }

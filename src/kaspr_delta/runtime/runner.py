@@ -229,7 +229,7 @@ class Runner:
             run.rests = False
             if ref not in self._failures and not self._is_lost:
                 with self._failures.noting(ref):
-                    run.runner.fold_waiting(self.spark)
+                    run.runner.fold_pending(self.spark)
 
     def _streaming(
         self, refs: Sequence[ResourceRef], stop: threading.Event, every: int, changed: Callable[[], bool]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE
+from kaspr_delta.storage.layout import NOT_INDEXED, PAGE_BYTES, PAGE_ROWS
 
 SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -24,8 +24,8 @@ SETTINGS = {
     "spark.hadoop.parquet.page.size": str(PAGE_BYTES),
     "spark.hadoop.parquet.page.row.count.limit": str(PAGE_ROWS),
     # No query searches these texts, and hardly two are equal: bounds and dictionaries would cost without use.
-    **{f"spark.hadoop.parquet.column.statistics.enabled#{column}": "false" for column in UNLIKE},
-    **{f"spark.hadoop.parquet.enable.dictionary#{column}": "false" for column in UNLIKE},
+    **{f"spark.hadoop.parquet.column.statistics.enabled#{column}": "false" for column in NOT_INDEXED},
+    **{f"spark.hadoop.parquet.enable.dictionary#{column}": "false" for column in NOT_INDEXED},
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # A topic can be read from its beginning while its files exist, not only while VACUUM would keep them.
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",

@@ -59,7 +59,7 @@ class Streams:
         for ref in self.queries:
             if ref not in self.failures:
                 with self.failures.noting(ref):
-                    self.runs[ref].fold_waiting(self.spark)
+                    self.runs[ref].fold_pending(self.spark)
 
     def start(self, refs: Sequence[ResourceRef]) -> None:
         """Start resources that have something to read. One that fails to start does not stop the others."""
@@ -145,7 +145,7 @@ class Streams:
         """Do the work that no arriving record starts: due folds, timed batches, and new topics that match a pattern."""
         run = self.runs[ref]
         try:
-            run.runner.fold_waiting(self.spark, if_due=True)
+            run.runner.fold_pending(self.spark, if_due=True)
             if run.resource.timed:
                 run.runner.tick(self.spark, ending=False)
             if run.runner.sources_changed(self.spark):

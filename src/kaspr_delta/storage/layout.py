@@ -54,7 +54,7 @@ FEED_RETENTION_DAYS = 30
 PAGE_BYTES, PAGE_ROWS = 64 << 10, 2_000
 """The most bytes and rows of a Parquet page. A look-up reads the pages that may hold a row."""
 
-UNLIKE = ("left", "left_hash", "emitted")
+NOT_INDEXED = ("left", "left_hash", "emitted")
 """Columns of a join's tables that get neither statistics nor a dictionary.
 
 Their values differ in nearly every row, and no row is looked up by them.

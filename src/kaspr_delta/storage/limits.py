@@ -68,13 +68,13 @@ class Limits:
     least_quiet: float = 1.0
     """Seconds for which no batch must have come for that."""
 
-    waiting_bytes: int = 64 << 20
+    pending_bytes: int = 64 << 20
     """Bytes of batches that wait to be folded."""
 
     deferred_bytes: int = 32 << 20
     """Bytes of state that is not merged: every batch looks for keys in it."""
 
-    waiting_state: Size = Size(200_000, 60_000_000)
+    pending_state: Size = Size(200_000, 60_000_000)
     """Changed subscriptions of a batch that are kept while it waits. To read back more takes longer than it saves."""
 
     old_progress: int = 100

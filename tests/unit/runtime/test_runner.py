@@ -96,7 +96,7 @@ def test_the_end_of_rounds_folds_the_batches_that_rested_unless_another_process_
     nothing: Any = None
     tables: Any = Taken()
     folded: list[str] = []
-    run: Any = SimpleNamespace(rests=False, runner=SimpleNamespace(fold_waiting=lambda _: folded.append("all")))
+    run: Any = SimpleNamespace(rests=False, runner=SimpleNamespace(fold_pending=lambda _: folded.append("all")))
     runner = Runner(nothing, tables, PLAN)
     runner._runs[PRICED] = run
     runner._lost = [lambda: lost]

@@ -97,7 +97,7 @@ class Breaking:
 
 def opened(delta: Breaking) -> Application:
     app = Application(cast("Any", None), cast("Any", delta), PLAN)
-    app._look()
+    app._refresh()
     return app
 
 

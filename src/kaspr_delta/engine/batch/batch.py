@@ -122,10 +122,10 @@ class BatchRunner:
             self._commit(spark, decision, self.log.end.metadata.stream, timing)
             return decision.rows_in
 
-    def fold_waiting(self, spark: SparkSession, *, if_due: bool = False) -> None:
+    def fold_pending(self, spark: SparkSession, *, if_due: bool = False) -> None:
         """Fold the committed batches that wait, and deferred states; with ``if_due`` only batches, when due."""
         folding = self.folding
-        if folding.due if if_due else folding.waits:
+        if folding.due if if_due else folding.has_pending:
             with self.lock:
                 self.report(folding.fold_due() if if_due else folding.fold_all(spark))
 

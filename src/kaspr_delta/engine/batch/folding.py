@@ -58,15 +58,15 @@ class Folding:
 
     Waiting batches are in the log. After a crash, the next process folds them.
 
-    In a run without end (``endless``) a fold leaves out the states of batches, because only the resource reads them:
-    they are ``deferred``, and folded when they are too large or the run ends. Before a state has lagged for the first
-    time, progress has no row for it: it is folded as far as the rest.
+    With ``defers_state`` (a run without end) a fold leaves out the states of batches, because only the resource reads
+    them: they are ``deferred``, and folded when they are too large or the run ends. Before a state has lagged for the
+    first time, progress has no row for it: it is folded as far as the rest.
     """
 
     delta: Tables
     resource: Resource[Any]
     pending_batches: list[Committed] = field(default_factory=list, init=False)
-    endless: bool = field(default=False, init=False)
+    defers_state: bool = field(default=False, init=False)
     # The states of batches that are folded except for their states, the oldest first.
     deferred: list[pa.Table] = field(default_factory=list, init=False)
     # The last folded batch, and the last one whose state is folded, if progress has a row for the state.
@@ -82,7 +82,7 @@ class Folding:
         return [*self.deferred, *(one.state for one in self.pending_batches if one.state is not None)]
 
     @property
-    def waits(self) -> bool:
+    def has_pending(self) -> bool:
         return bool(self.pending_batches or self.deferred)
 
     @property
@@ -93,7 +93,7 @@ class Folding:
         now, limits = time.monotonic(), self.delta.limits
         rested = now - self._last_fold_ended >= min(self._last_fold_took * limits.fold_rest, limits.longest_rest)
         quiet = now - self._last_batch_came >= max(self._last_fold_took * limits.fold_quiet, limits.least_quiet)
-        return rested or quiet or sum(one.nbytes for one in self.pending_batches) > limits.waiting_bytes
+        return rested or quiet or sum(one.nbytes for one in self.pending_batches) > limits.pending_bytes
 
     def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
         """Forget waiting batches, which the log has, and fold the state up to ``folded`` (see ``folded_batches``)."""
@@ -144,7 +144,7 @@ class Folding:
 
     def _deferrable(self) -> pa.Table | None:
         """The states that are in no table yet, the last of each key; None if they must be folded now."""
-        if not self.endless or any(one.state is None for one in self.pending_batches):
+        if not self.defers_state or any(one.state is None for one in self.pending_batches):
             return None
         state = newest_states(self.unmerged)
         return state if state.nbytes <= self.delta.limits.deferred_bytes else None

@@ -51,8 +51,8 @@ class ResourceRun:
             runner.failure = None
             self.recovery.recover(spark, folded_batches(runner.delta, spark))
         # The rows of waiting batches belong to the session of the stream before, which a new stream replaces.
-        self.fold_waiting(spark)
-        runner.folding.endless = every is not None or self.rests
+        self.fold_pending(spark)
+        runner.folding.defers_state = every is not None or self.rests
         if runner.shipped:
             with runner.lock:
                 runner.read_log_end(spark)
@@ -73,14 +73,14 @@ class ResourceRun:
 
     def finish(self, spark: SparkSession) -> None:
         """End a stream that has processed everything that was present at its start."""
-        self.fold_waiting(spark)
+        self.fold_pending(spark)
         if self._stream is not None:
             self._stream.finish(spark)
             self._ended = self.runner.log.end.start_batch, self._stream.at_start
 
-    def fold_waiting(self, spark: SparkSession) -> None:
+    def fold_pending(self, spark: SparkSession) -> None:
         """Fold the batches that wait after a stream; those of a resource that ``rests`` if they are due."""
-        self.runner.fold_waiting(spark, if_due=self.rests)
+        self.runner.fold_pending(spark, if_due=self.rests)
 
     def _has_read_all(self, spark: SparkSession, stream: ContinuedStream | NewStream) -> bool:
         """Whether all commits at the start of a stream were read, by a stream of this run or by an earlier one.

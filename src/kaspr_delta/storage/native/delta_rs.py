@@ -22,7 +22,7 @@ from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, columns_of_json
 from kaspr_delta.storage.arrow_types import aligned, arrow_schema, without_views
 from kaspr_delta.storage.folders import Folder
-from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE, Layout
+from kaspr_delta.storage.layout import NOT_INDEXED, PAGE_BYTES, PAGE_ROWS, Layout
 from kaspr_delta.storage.namespace import FolderNamespace
 from kaspr_delta.storage.native.kept import OpenTable, lent
 from kaspr_delta.storage.native.log_files import (
@@ -419,7 +419,7 @@ def _files() -> Any:
         data_page_size_limit=PAGE_BYTES,
         data_page_row_count_limit=PAGE_ROWS,
         max_row_group_size=_ROWS_OF_A_GROUP,
-        column_properties={"key": key, **dict.fromkeys(UNLIKE, unlike)},
+        column_properties={"key": key, **dict.fromkeys(NOT_INDEXED, unlike)},
     )
 
 

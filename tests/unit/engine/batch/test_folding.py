@@ -86,20 +86,20 @@ class Runs:
     done: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def of(
-        self, seconds: float = 10, *, kind: type[Any] = Join, limits: Limits | None = None, endless: bool = False
+        self, seconds: float = 10, *, kind: type[Any] = Join, limits: Limits | None = None, defers_state: bool = False
     ) -> tuple[Join, Folding]:
         """A join whose folds take some seconds, and its folding in a new run."""
         join = kind(self.clock, seconds)
-        return join, self.folding_of(join, limits=limits, endless=endless)
+        return join, self.folding_of(join, limits=limits, defers_state=defers_state)
 
-    def folding_of(self, join: Any, *, limits: Limits | None = None, endless: bool = False) -> Folding:
+    def folding_of(self, join: Any, *, limits: Limits | None = None, defers_state: bool = False) -> Folding:
         found = Folding(open_tables(LocalNamespace(self.folder, "shop", "shop"), limits), join)
-        found.endless = endless
+        found.defers_state = defers_state
         return found
 
     def continuous(self, *rows: int, limits: Limits | None = None) -> tuple[Join, Folding]:
         """A join in a continuous run, after batches with these numbers of rows."""
-        join, join_folding = self.of(0, limits=limits, endless=True)
+        join, join_folding = self.of(0, limits=limits, defers_state=True)
         commit_batches(join_folding, *rows)
         return join, join_folding
 
@@ -202,8 +202,8 @@ def test_a_batch_waits_at_most_two_minutes_however_long_folds_take(runs: Runs) -
     assert join_folding.due
 
 
-def test_batches_above_the_limit_of_waiting_bytes_are_folded(runs: Runs) -> None:
-    join, join_folding = runs.of(limits=Limits(waiting_bytes=TWENTY_KEYS))
+def test_batches_above_the_limit_of_pending_bytes_are_folded(runs: Runs) -> None:
+    join, join_folding = runs.of(limits=Limits(pending_bytes=TWENTY_KEYS))
     assert commit_batches(join_folding, 1, 6) == []
     assert commit_batch(join_folding, 2, rows=6) == [6, 6]
     assert (join.folds, runs.reported) == ([[0], [1, 2]], [0, 1, 2])
@@ -252,11 +252,11 @@ def test_in_a_continuous_run_states_are_deferred_but_known(runs: Runs) -> None:
     assert join.deferred == [0, 1, 2]
     assert [table.num_rows for table in join_folding.unmerged] == [6]
     assert runs.progress == (2, -1)
-    assert (join_folding.waits, join_folding.due) == (True, False)
+    assert (join_folding.has_pending, join_folding.due) == (True, False)
     join_folding.fold_all(NO_SPARK)
     assert join.states == [(0, 2)]
     assert runs.progress == (2, 2)
-    assert not join_folding.waits
+    assert not join_folding.has_pending
 
 
 def test_deferred_states_are_folded_before_a_batch_that_cannot_wait(runs: Runs) -> None:

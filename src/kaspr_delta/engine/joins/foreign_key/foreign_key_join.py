@@ -62,7 +62,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         """The subscriptions that a batch changed, with a column ``live`` too; None if there are too many."""
         if rows.max_rows == 0:
             return _NO_STATE
-        changed = table_within(rows.select(*_NO_STATE.column_names), self.delta.limits.waiting_state)
+        changed = table_within(rows.select(*_NO_STATE.column_names), self.delta.limits.pending_state)
         return None if changed is None else changed.filter(changed["live"].is_valid()).cast(_NO_STATE.schema)
 
     def _recompute(
