@@ -111,8 +111,7 @@ class NativeTables(Tables):
         return super().newest(spark, table) if folder is None else newest_in(folder)
 
     def exists(self, spark: SparkSession, table: str) -> bool:
-        folder = self.namespace.folder(table)
-        return super().exists(spark, table) if folder is None else newest_version(folder) is not None
+        return super().exists(spark, table) if self.namespace.folder(table) is None else self.is_known(table)
 
     def columns(self, spark: SparkSession, table: str) -> tuple[Column, ...]:
         found = self._attempts.attempt("scan", table, columns_in)
