@@ -54,7 +54,7 @@ java: setup ## Check that local Spark has what it needs
 
 test: java ## Run the tests without the slow ones (DURATIONS=1: with the time of each file, and its limit)
 	$(BIN)/python -m pytest $(NO_JAVA_TESTS) $(if $(DURATIONS),--file-durations); without_java=$$?; \
-	$(BIN)/python -m pytest -m "spark and not slow" $(if $(DURATIONS),--file-durations) && exit $$without_java
+	$(BIN)/python -m pytest -m "spark and not slow and not further" $(if $(DURATIONS),--file-durations) && exit $$without_java
 
 test-fast: setup ## Run the tests that need no Java (DURATIONS=1: as above)
 	$(BIN)/python -m pytest $(NO_JAVA_TESTS) $(if $(DURATIONS),--file-durations)

@@ -54,12 +54,14 @@ def tried(fault: Fault, tree: Path, *, java: bool) -> Outcome:
         source.write_text(wrong)
         tests = (*fault.tests, *(fault.java if java else ()))
         outcome = run(tests, tree) if tests else Outcome("not found")
-        return run(fault.longer, tree, "slow") if java and fault.longer and outcome.result == "not found" else outcome
+        if java and fault.longer and outcome.result == "not found":
+            return run(fault.longer, tree, "slow or further")
+        return outcome
     finally:
         shutil.copy2(fault.source(ROOT), source)
 
 
-def run(tests: Sequence[str], tree: Path, kind: str = "not slow") -> Outcome:
+def run(tests: Sequence[str], tree: Path, kind: str = "not slow and not further") -> Outcome:
     """Run tests of a copy of the tree, of one kind, until the first one fails."""
     began = time.monotonic()
     options = ("-x", "-q", "-m", kind, "-p", "no:cacheprovider", "-o", f"timeout={_LONGEST_TEST}")

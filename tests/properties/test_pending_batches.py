@@ -33,7 +33,7 @@ from tests.spark.dying import die
 
 _ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.further]
 
 _KEYS = 20
 _PATIENCE = 120

@@ -18,6 +18,8 @@ from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 
+pytestmark = pytest.mark.further
+
 MANIFESTS = Path(__file__).with_name("right_foreign_key.yaml")
 # Of each shop. There are also orders and details without an order id.
 ORDERS = 3

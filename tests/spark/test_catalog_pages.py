@@ -32,6 +32,8 @@ from tests.folders import delta_rs
 from tests.manifests import manifests
 from tests.sql_on_spark import SqlOnSpark
 
+pytestmark = pytest.mark.further
+
 MANIFESTS = """
 KasprTable/orders: {name: orders}
 KasprTable/stock:

@@ -126,6 +126,7 @@ KasprJoin/shown: {leftStream: {topic: views}, rightTable: products, on: key, typ
 """
 
 
+@pytest.mark.further
 def test_a_pending_record_is_emitted_once_if_the_clock_goes_back_and_forward(
     spark: SparkSession, tmp_path: Path
 ) -> None:

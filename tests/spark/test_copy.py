@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
@@ -11,6 +12,8 @@ from kaspr_delta.control.copying import copy_warehouse
 from kaspr_delta.storage.namespace import Warehouse
 from tests.spark.killing import killed, run_others
 from tests.spark.test_crash import JOIN, MANIFESTS, outcome, write_wave
+
+pytestmark = pytest.mark.further
 
 
 def test_batches_that_wait_and_further_ones_give_the_same_results_in_the_source_and_in_the_copy(

@@ -11,6 +11,8 @@ from kaspr_delta.testing.changed_rows import ChangedRow
 from kaspr_delta.testing.development import Development, Turn
 from tests.manifests import manifests
 
+pytestmark = pytest.mark.further
+
 APP = """\
 KasprApp/shop: {}
 KasprTable/orders: {}

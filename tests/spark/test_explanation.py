@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from kaspr_delta.api.join import JoinHandle
@@ -11,6 +12,8 @@ from kaspr_delta.control.follow import Followed, Follower
 from kaspr_delta.storage.page_reads import RowReads
 from kaspr_delta.storage.session_reads import SessionRowReads, row_reads
 from tests.manifests import opened
+
+pytestmark = pytest.mark.further
 
 MANIFESTS = """
 KasprTable/orders: {}

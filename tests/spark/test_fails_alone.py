@@ -25,7 +25,7 @@ STEPS: dict[str, tuple[Any, str, Callable[[Any], str]]] = {
     "make": (runner, "run_of", str),
     "recover": (Recovery, "recover", lambda recovery: str(recovery.runner.resource.ref)),
     "start": (ResourceRun, "start", lambda stream: str(stream.runner.resource.ref)),
-    "decide": (BatchRunner, "_decide", lambda batch: str(batch.resource.ref)),
+    "decide": (BatchRunner, "process", lambda batch: str(batch.resource.ref)),
     "commit": (BatchRunner, "_commit", lambda batch: str(batch.resource.ref)),
     "fold": (Folding, "fold", lambda folding: str(folding.resource.ref)),
     "clean": (retention, "_remove_rows", lambda _: ""),

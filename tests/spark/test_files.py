@@ -25,6 +25,8 @@ from tests.manifests import manifests, opened
 from tests.spark.killing import killed
 from tests.spark.order_system import join_and_reader
 
+pytestmark = pytest.mark.further
+
 MANIFESTS = """
 KasprApp/files:
   topics:

@@ -20,6 +20,8 @@ from kaspr_delta.storage.limits import Size as Rows
 from kaspr_delta.storage.opening import open_tables
 from tests.limits import set_limits
 
+pytestmark = pytest.mark.further
+
 MANY = Size(60, 6)
 # Unusual values, by order: no JSON, null, JSON null, an unknown product, no product, an unreadable list.
 ODD = {7: "no json", 8: None, 9: "null", 10: '{"product_id":"P999999"}', 11: "{}", 12: "[1]"}

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 from kaspr_delta.cli import application
 from tests.documented import ROOT, Block, blocks, output_matches
 
+pytestmark = pytest.mark.further
+
 # Commands that make the reader's environment, which tests already have.
 INSTALLATION = {"make setup", "source .venv/bin/activate"}
 

@@ -18,6 +18,8 @@ from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import Tables, Upsert
 from tests.folders import delta_rs
 
+pytestmark = pytest.mark.further
+
 _KIND = "spark.sql.parquet.outputTimestampType"
 COLUMNS = "key STRING, t TIMESTAMP, inner STRUCT<t: TIMESTAMP>"
 SHOWN = ("key", "cast(t AS STRING) AS t", "cast(inner.t AS STRING) AS inner")

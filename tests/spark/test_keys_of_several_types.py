@@ -16,6 +16,8 @@ from kaspr_delta.web.past import Past
 from tests.folders import delta_rs
 from tests.manifests import opened
 
+pytestmark = pytest.mark.further
+
 MANIFESTS = """
 KasprTable/things: {}
 KasprJoin/pairs: {leftTable: things, rightTable: things, "on": key}

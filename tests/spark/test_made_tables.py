@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 from kaspr_delta import Application
 from tests.manifests import opened
 
+pytestmark = pytest.mark.further
+
 MANIFESTS = """
 KasprApp/made: {}
 KasprTable/orders: {name: orders}

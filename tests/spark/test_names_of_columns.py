@@ -18,6 +18,8 @@ from tests.manifests import manifests
 from tests.serving import served_by_uvicorn
 from tests.unit.web.conftest import view, wait_for
 
+pytestmark = pytest.mark.further
+
 # In tables of others also with a backtick: a table with a feed that this package changes cannot have one.
 NAMES = [
     *("Product Id", "a,b", "a;b", "{rows}", "(x)", "a\nb", "a\tb", "a=b", 'say "hi"', "it's", "a.b", "price €", "日本"),

@@ -16,6 +16,8 @@ from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import Tables
 
+pytestmark = pytest.mark.further
+
 TABLE = "rows"
 LAYOUT = Layout("key STRING, value STRING, timestamp TIMESTAMP", change_feed=True)
 ODD = [

@@ -23,6 +23,8 @@ from kaspr_delta.storage.tables import Merged, Tables, Upsert
 from tests.folders import folder_of
 from tests.spark.test_native_look_up import ODD
 
+pytestmark = pytest.mark.further
+
 # ``left`` is a word of SQL; ``Some-thing`` has a capital and has to be quoted.
 COLUMNS = "key STRING, left STRING, `Some-thing` BINARY, n BIGINT, live BOOLEAN, timestamp TIMESTAMP"
 LAYOUT = Layout(COLUMNS, change_feed=True)

@@ -63,6 +63,7 @@ def run(spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -
     return lambda name: execute(name, spark)
 
 
+@pytest.mark.further
 @pytest.mark.skipif(IS_SPARK_4_0, reason="open Spark 4.0 has no operator `:`")
 def test_joined_tables_show_a_price_change_in_every_order_of_the_product(run: Any) -> None:
     names = run("explore_joined_tables")

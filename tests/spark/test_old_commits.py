@@ -18,6 +18,8 @@ from tests.manifests import opened
 from tests.spark import shapes
 from tests.spark.test_gaps_of_a_catalog import IN_PAIRS, MANIFESTS, assert_processed, produce
 
+pytestmark = pytest.mark.further
+
 READERS = {
     *("join/views-of-known", "join/views-of-all", "join/patient-views", "join/views-by-country", "join/views-by-page"),
     *("join/view-details", "join/bought-after-view", "table/profiles", "table/views-per-country"),

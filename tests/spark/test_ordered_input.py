@@ -144,6 +144,7 @@ def test_rows_that_do_not_fit_in_memory_are_in_a_file_while_they_are_used(spark:
     assert list((tmp_path / "files").iterdir()) == []
 
 
+@pytest.mark.further
 def test_an_agent_processes_large_batches_in_order_and_counts_a_commit_in_several_batches_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 from tests.documented import Block
 from tests.reading_results import printed, snippets, write_results
 
+pytestmark = pytest.mark.further
+
 
 def test_the_snippet_for_spark_prints_what_the_page_says(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

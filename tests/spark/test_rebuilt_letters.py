@@ -18,6 +18,8 @@ from tests.folders import delta_rs
 from tests.manifests import opened
 from tests.spark.dying import lost_power
 
+pytestmark = pytest.mark.further
+
 MANIFESTS = """
 KasprTable/orders: {}
 KasprTable/products: {}

@@ -21,6 +21,8 @@ from tests.manifests import opened
 from tests.spark.channels import values_of
 from tests.sql_on_spark import SqlOnSpark
 
+pytestmark = pytest.mark.further
+
 SHOP = """
 KasprTable/orders: {schema: "id STRING, product INT, price DECIMAL(10, 2), tags MAP<STRING, STRING>", key: id}
 KasprTable/products: {schema: "id INT, name STRING, made DATE", key: id}

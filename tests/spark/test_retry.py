@@ -74,6 +74,7 @@ def test_each_reader_of_a_channel_gets_only_its_own_retried_records(spark: Spark
     assert seen("agent/b", tombstones=True) == [value, None]
 
 
+@pytest.mark.further
 def test_a_retry_over_a_catalog_sends_each_record_once(spark: SparkSession, catalog: str) -> None:
     """Two failed batches of a topic, and one of a channel. One letter's record is gone, and its letter stays."""
     tables = Tables(Warehouse(catalog).namespace("order_system"))

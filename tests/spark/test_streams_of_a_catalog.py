@@ -101,6 +101,7 @@ def prices(app: Application) -> dict[str, int]:
     return {key: pair["right"]["price"] for key, pair in app.join("priced").to_dict().items()}
 
 
+@pytest.mark.further
 def test_a_run_reads_only_tables_with_new_commits_from_there_on_and_agents_that_share_a_table_lose_no_count(
     shop: Callable[[], Application], spark: SparkSession, catalog: str, streamed: dict[str, int], tmp_path: Path
 ) -> None:

@@ -15,6 +15,8 @@ from tests.manifests import manifests
 from tests.spark.channels import values_of
 from tests.spark.killing import killed
 
+pytestmark = pytest.mark.further
+
 STAMP = """
 KasprAgent/{name}:
   input: {{topic: {{name: {plain}}}}}

@@ -26,6 +26,8 @@ from tests.spark.others import TableOfOthers
 from tests.spark_line import IS_SPARK_4_0
 from tests.sql_on_spark import SqlOnSpark
 
+pytestmark = pytest.mark.further
+
 MANIFESTS = Template((Path(__file__).parent / "applications" / "typed.yaml").read_text())
 COLUMNS = "id BIGINT, name STRING, made DATE, bits BINARY"
 TEN = datetime(2024, 5, 1, 10, tzinfo=timezone.utc)

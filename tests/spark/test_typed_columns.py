@@ -28,6 +28,8 @@ from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.storage.arrow_types import collected
 
+pytestmark = pytest.mark.further
+
 JSON = Serializers("json", "json")
 KEYS = columns_of(
     "text STRING, small TINYINT, big BIGINT, few DECIMAL(5, 2), many DECIMAL(38, 18), truth BOOLEAN, raw BINARY,"

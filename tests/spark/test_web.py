@@ -28,6 +28,8 @@ from kaspr_delta.web.warehouse_store import WarehouseStore
 from tests.folders import delta_rs
 from tests.sql_on_spark import SqlOnSpark
 
+pytestmark = pytest.mark.further
+
 ROOT = Path(__file__).parents[2]
 AGENT = ResourceRef("agent", "take-orders")
 
