@@ -27,7 +27,7 @@ endef
 compile = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url --no-annotate \
   --custom-compile-command "make lock"
 # In a process for each core. Those that need Java share one Spark session, which uses all cores by itself.
-NO_JAVA_TESTS = -n logical --dist worksteal -m "not spark and not slow" --ignore tests/spark
+NO_JAVA_TESTS = -n logical --dist worksteal -m "not spark and not slow and not further" --ignore tests/spark
 EXTRAS = --extra local --extra databricks --extra notebooks --extra serve --extra s3 --extra telemetry
 
 .DEFAULT_GOAL := help
@@ -54,7 +54,7 @@ java: setup ## Check that local Spark has what it needs
 
 test: java ## Run the tests without the slow ones (DURATIONS=1: with the time of each file, and its limit)
 	$(BIN)/python -m pytest $(NO_JAVA_TESTS) $(if $(DURATIONS),--file-durations); without_java=$$?; \
-	$(BIN)/python -m pytest -m "spark and not slow and not further" $(if $(DURATIONS),--file-durations) && exit $$without_java
+	$(BIN)/python -m pytest tests/spark tests/properties -m "spark and not slow and not further" $(if $(DURATIONS),--file-durations) && exit $$without_java
 
 test-fast: setup ## Run the tests that need no Java (DURATIONS=1: as above)
 	$(BIN)/python -m pytest $(NO_JAVA_TESTS) $(if $(DURATIONS),--file-durations)
@@ -106,7 +106,7 @@ lowest-%: setup
 	@if test -z "$(call found,$*)"; then echo "skipped: there is no Python $*"; else \
 	  $(MAKE) --no-print-directory $(VENV)-lowest-$*/.kaspr-delta-ready && \
 	  $(VENV)-lowest-$*/bin/python -m pytest -q -n logical --dist worksteal \
-	  -m "not spark and not slow and not browser" --ignore tests/spark --ignore tests/s3 -W default; fi
+	  -m "not spark and not slow and not further and not browser" --ignore tests/spark --ignore tests/s3 -W default; fi
 
 $(VENV)-lowest-%/.kaspr-delta-ready: lanes/lowest.lock $(READY)
 	@test -x $(@D)/bin/python || $(call found,$*) -m venv $(@D)

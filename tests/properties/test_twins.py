@@ -225,7 +225,11 @@ def shown(value: Any) -> str:
             return repr(value)
 
 
-@pytest.mark.parametrize("session", SESSIONS, ids=["as here", "without ANSI", "New York"])
+@pytest.mark.parametrize(
+    "session",
+    [SESSIONS[0], *(pytest.param(session, marks=pytest.mark.further) for session in SESSIONS[1:])],
+    ids=["as here", "without ANSI", "New York"],
+)
 @examples(2, 30)
 def test_spark_and_python_spell_keys_and_rows_alike(spark: SparkSession, session: dict[str, str], most: int) -> None:
     with with_settings(spark, session):

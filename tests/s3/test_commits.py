@@ -66,6 +66,7 @@ def test_two_processes_of_spark_and_one_of_delta_rs_that_are_killed_lose_nothing
     assert version == len(writers) * COMMITS
 
 
+@pytest.mark.further
 def test_two_processes_without_java_that_are_killed_lose_nothing_and_write_nothing_twice(warehouse: str) -> None:
     threads = [
         threading.Thread(target=killed_again_and_again, args=(warehouse, f"native-{n}", "native", 5 * n))

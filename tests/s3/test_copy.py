@@ -21,6 +21,8 @@ from kaspr_delta.storage.opening import folder_tables
 from tests.s3.counting import Proxy, Request
 from tests.s3.test_order_enrichment import BUNDLE, generated, kaspr_delta, output, program
 
+pytestmark = pytest.mark.further
+
 RECORDS = 40
 # Seconds that a request takes.
 SLOW = 0.02

@@ -162,6 +162,7 @@ def test_a_transaction_that_another_process_made_is_found_beside_a_table_that_is
     assert keys(tables) == ["a-0", "a-1", "a-2"]
 
 
+@pytest.mark.further
 def test_threads_that_share_open_tables_lose_nothing_and_write_nothing_twice(tables: DeltaRs) -> None:
     def write(name: str) -> None:
         for number in range(6):

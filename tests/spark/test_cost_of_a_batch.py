@@ -101,6 +101,7 @@ def wait(running: Running) -> None:
     assert sum(report.rows_in for report in running.reports) == 1
 
 
+@pytest.mark.further
 def test_a_batch_of_one_row_takes_at_most_the_documented_spark_jobs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

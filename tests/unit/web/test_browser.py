@@ -92,8 +92,17 @@ class Window:
             assert self.requested_servers == {self.base}, "pages work offline"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [WIDE, MIDDLE, NARROW])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (WIDE, "light"),
+        (NARROW, "dark"),
+        *(
+            pytest.param(*case, marks=pytest.mark.further)
+            for case in [(WIDE, "dark"), (MIDDLE, "light"), (MIDDLE, "dark"), (NARROW, "light")]
+        ),
+    ],
+)
 def test_every_page_fits_its_window_and_requests_no_other_server(
     browser: Browser, shop: Shop, scheme: Any, width: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -141,6 +150,7 @@ def test_a_key_in_the_results_of_a_join_is_followed(browser: Browser, shop: Shop
         expect(page.get_by_role("region", name="Left row")).to_contain_text("O1")
 
 
+@pytest.mark.further
 def test_a_live_page_loads_again(browser: Browser, shop: Shop) -> None:
     with Window(browser, shop) as page:
         page.goto("/ui/topic/raw-orders")
@@ -187,6 +197,7 @@ def test_the_topology_can_be_used_with_the_keyboard(browser: Browser, shop: Shop
         expect(page.get_by_role("heading", level=1)).to_have_text(label)
 
 
+@pytest.mark.further
 def test_every_resource_page_is_one_click_from_the_topology_and_back(browser: Browser, shop: Shop) -> None:
     with Window(browser, shop) as page:
         page.goto("/ui/")
