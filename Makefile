@@ -52,7 +52,7 @@ demo: setup ## Run the order-enrichment example end to end
 java: setup ## Check that local Spark has what it needs
 	@$(BIN)/kaspr-delta doctor >/dev/null || { $(BIN)/kaspr-delta doctor | grep '^missing'; exit 1; }
 
-test: java ## Run the tests without the slow ones (DURATIONS=1: with the time of each file, and its limit)
+test: java ## Run the tests without the slow and further ones (DURATIONS=1: with the time of each file, and its limit)
 	$(BIN)/python -m pytest $(NO_JAVA_TESTS) $(if $(DURATIONS),--file-durations); without_java=$$?; \
 	$(BIN)/python -m pytest tests/spark tests/properties -m "spark and not slow and not further" $(if $(DURATIONS),--file-durations) && exit $$without_java
 
