@@ -18,7 +18,7 @@ from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
 from tests.connect import ON_CONNECT
 from tests.manifests import manifests
-from tests.unity_catalog import EXTERNAL, ON_UNITY_CATALOG
+from tests.unity_catalog import ON_UNITY_CATALOG
 
 
 def plan_of(source: str) -> Plan:
@@ -58,7 +58,7 @@ def test_a_catalog_has_no_problem_and_nothing_is_left_in_it(spark: SparkSession,
     assert {name: answer.seen for name, answer in found.items() if answer.grade == "problem"} == {}
     notes = {name: answer.seen for name, answer in found.items() if answer.grade == "note"}
     # The index of packages is not reached from everywhere.
-    expected = set() if EXTERNAL in os.environ else {"endless stream"}
+    expected = {"endless stream"} if ON_CONNECT in os.environ else set()
     assert set(notes) - {"versions", "package index"} == expected, notes
     assert not any(delta.exists(spark, table) for table in LAYOUTS)
     assert delta.namespace.checkpoints.names() == ["_locks"]

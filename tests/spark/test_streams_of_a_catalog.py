@@ -6,13 +6,14 @@ remove the files of an old commit with VACUUM.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 import random
 import re
+import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
@@ -22,11 +23,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.api.topic import ChangelogHandle, TopicHandle
-from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import UnityNamespace, Warehouse
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import Tables
+from tests.connect import ON_CONNECT
 from tests.continuous import running, wait_until
 from tests.manifests import opened
 from tests.spark import shapes
@@ -73,9 +75,11 @@ def streamed(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     stream = Tables.stream
 
     def noting(delta: Tables, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
-        assert first <= delta.newest(spark, table).version
-        firsts[table] = first
-        return stream(delta, spark, table, first, limit)
+        reads = stream(delta, spark, table, first, limit)
+        pinned = delta._pins.get(table)
+        firsts[table] = first if pinned is None else min(first, pinned.version)
+        assert firsts[table] <= delta.newest(spark, table).version
+        return reads
 
     monkeypatch.setattr(Tables, "stream", noting)
     return firsts
@@ -237,30 +241,7 @@ def test_a_row_that_comes_while_a_stream_starts_is_joined_as_it_is_by_then(
 
 
 @pytest.mark.slow
-def test_rounds_of_a_continuous_run_share_a_fold(shop: Callable[[], Application], spark: SparkSession) -> None:
-    """The channel has each change at once. A run that follows finds nothing to do."""
-    app = shop()
-    app.table("products").put({"P1": {"price": 1}, "P2": {"price": 2}})
-    app.table("orders").put({"O0": {"product": "P1"}})
-    app.run(only=["join/priced"])
-    join = app.plan.join("priced")
-    assert isinstance(join, ForeignKeyJoinPlan)
-    before = {table: app.delta.newest(spark, table).version for table in (join.result, join.subscriptions)}
-    with running(app, only=["join/priced"]) as failures:
-        for number in range(1, 6):
-            key = f"O{number}"
-            app.table("orders").put({key: {"product": f"P{1 + number % 2}"}})
-            wait_until(partial(is_on_channel, app, key), failures)
-    assert prices(app) == {f"O{number}": 1 + number % 2 for number in range(6)}
-    merges = {table: app.delta.newest(spark, table).version - version for table, version in before.items()}
-    assert merges[join.result] < 5
-    assert merges[join.subscriptions] == 1
-    again = shop()
-    assert not again.run(only=["join/priced"]).resources
-
-
-@pytest.mark.slow
-def test_each_round_of_a_continuous_run_reads_the_files_of_a_bound_topic(
+def test_a_continuous_run_reads_the_files_of_a_bound_topic(
     spark: SparkSession, catalog: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(UnityNamespace, "on_databricks", False)  # only there is Auto Loader
@@ -272,11 +253,6 @@ def test_each_round_of_a_continuous_run_reads_the_files_of_a_bound_topic(
         for number in range(3):
             (files / f"{number}.json").write_text(json.dumps({"n": number}))
             wait_until(lambda: len(list(app.topic("lines").records())) > number, failures, 60)  # noqa: B023
-
-
-def is_on_channel(app: Application, key: str) -> bool:
-    rows = app.delta.read(app.spark, CHANNEL).where("kind = 'value'").select("key").collect()
-    return f'"{key}"' in {row["key"] for row in rows}
 
 
 @pytest.mark.slow
@@ -322,24 +298,30 @@ def current_prices(app: Application) -> dict[str, int]:
     return {json.loads(row["key"]): json.loads(row["right"])["price"] for row in rows}
 
 
+# Seconds for which a continuous run runs at most.
+_A_WHILE = 10.0
+
+
 class DiedError(Exception):
     """Raised in place of a kill: the process holds the session's catalog."""
 
 
-def run_that_dies(app: Application, at: int) -> bool:
-    """Run, and die before the write with this number. Returns whether the run died."""
-    written = itertools.count()
+def run_that_dies(app: Application, at: int, *, continuous: bool) -> bool:
+    """Run, and die before the write with this number: no later one is made. Returns whether the run died."""
+    written, died = itertools.count(), threading.Event()
 
     def watch(_: object, moment: str) -> None:
-        if moment == "before" and next(written) == at:
+        if moment == "before" and next(written) >= at:
+            died.set()
             raise DiedError
 
-    try:
-        with watched_writes(watch):
+    with watched_writes(watch), contextlib.suppress(DiedError, ResourceFailedError):
+        if continuous and ON_CONNECT not in os.environ:
+            with running(app):
+                died.wait(_A_WHILE)
+        else:
             app.run()
-    except (DiedError, ResourceFailedError):
-        return True
-    return False
+    return died.is_set()
 
 
 @pytest.mark.slow
@@ -349,7 +331,7 @@ def run_that_dies(app: Application, at: int) -> bool:
 def test_every_shape_has_the_same_outcome_in_a_catalog_as_in_a_folder(
     spark: SparkSession, tmp_path: Path, catalog: str, seed: int
 ) -> None:
-    """Also if runs come between the writes of a wave, and if they die at a random write."""
+    """Also if runs come between the writes of a wave, and if they die at a random write. Some are continuous."""
     dice = random.Random(seed)  # noqa: S311  no secret
     expected = Application.open(shapes.SHAPES, warehouse=tmp_path / "folder", spark=spark)
     app = Application.open(shapes.SHAPES, warehouse=catalog, spark=spark)
@@ -358,7 +340,7 @@ def test_every_shape_has_the_same_outcome_in_a_catalog_as_in_a_folder(
     def maybe_run() -> None:
         nonlocal app, died
         if dice.random() < 0.4:
-            died += run_that_dies(app, dice.randrange(12))
+            died += run_that_dies(app, dice.randrange(12), continuous=dice.random() < 0.5)
             app = Application.open(shapes.SHAPES, warehouse=catalog, spark=spark)
         if dice.random() < 0.6:
             app.run()

@@ -13,8 +13,8 @@ from tests.unity_catalog import EXTERNAL, ON_UNITY_CATALOG, reason_server_cannot
 
 HERE = Path(__file__).parent
 FILES = (
-    *("test_streams_of_a_catalog.py", "test_table_groups.py", "test_storm_of_a_catalog.py"),
-    *("test_doctor.py", "test_declared_storage.py"),
+    *("test_streams_of_a_catalog.py", "test_endless_streams_of_a_catalog.py", "test_table_groups.py"),
+    *("test_storm_of_a_catalog.py", "test_doctor.py", "test_declared_storage.py"),
 )
 # This test, whose runs die at many places, takes an hour on Unity Catalog. It uses the session's own catalog only.
 LEFT_OUT = "test_every_shape_has_the_same_outcome_in_a_catalog_as_in_a_folder"

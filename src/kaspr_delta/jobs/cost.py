@@ -63,7 +63,7 @@ class DailyCost:
 
     ``starts`` counts what begins compute: on serverless compute each task of a run, on clusters the cluster of a run,
     which its tasks share. ``endless`` runs never end: they start after deployments and failures only. ``statements``
-    are those of runs, and of rounds of endless ones, that find nothing new.
+    are those of runs, and of looks of endless ones, that find nothing new.
     """
 
     layout: Layout
@@ -141,9 +141,9 @@ def _statements(plan: Plan, job: Mapping[str, Any], runs: Span, every: str) -> S
     followed = [
         [_sources_of(plan, ref) for ref in _resources_of(plan, _parameters({"tasks": [task]}))] for task in job["tasks"]
     ]
-    if _is_endless(job):  # a round asks for the newest version of each source of each resource
-        rounds = _DAY * 1_000 / milliseconds(every)
-        return Span(0, sum(len(sources) for task in followed for sources in task) * rounds)
+    if _is_endless(job):  # a look asks for the newest version of each source that has no news
+        looks = _DAY * 1_000 / milliseconds(every)
+        return Span(0, sum(len(sources) for task in followed for sources in task) * looks)
     tables = [len(set(chain.from_iterable(task))) for task in followed]
     return runs * sum(IDLE_STATEMENTS + min(number, MOST_SOURCE_STATEMENTS) for number in tables)
 

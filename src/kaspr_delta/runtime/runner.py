@@ -154,8 +154,7 @@ class Runner:
         with self._recovered([*refs, *(task.ref for task in tasks)]):
             refs = [ref for ref in refs if ref not in self._failures]
             schedules = [(self._runs[task.ref], task.schedule) for task in tasks if task.ref not in self._failures]
-            endless = runs_here(self.spark) and self.delta.namespace.streams_go_on
-            run = self._streaming if endless else self._again_and_again
+            run = self._streaming if runs_here(self.spark) else self._again_and_again
             if not self._failures.rebuilds:
                 with tasks_firing(self.spark, schedules, self._failures.note, self.started):
                     run(refs, stop, every, changed)
@@ -203,39 +202,22 @@ class Runner:
         """Run streams that end, as a run until quiet does, with a pause after each round.
 
         On Spark Connect batches run in other processes. Only after a stream has ended does this process know that no
-        batch is running, so that timed work may run. Serverless compute supports only streams that end.
+        batch is running, so that timed work may run. Serverless compute, which is Connect, has only streams that end.
         """
         self._stop, pause = stop, every / 1_000
         for ref in refs:
             self._runs[ref].in_rounds = True
-        with self._resting(refs):
-            while not self._is_over:
-                self._round(refs)
-                if self._new_columns or stop.wait(pause) or self._is_lost or changed():
-                    return
-                self._clean_sometimes()
-
-    @contextlib.contextmanager
-    def _resting(self, refs: Sequence[ResourceRef]) -> Iterator[None]:
-        """Let folds rest from round to round, as in an endless stream, and make them at the end.
-
-        On Spark Connect each batch folds at once, where it runs. If a lock was lost, another process folds.
-        """
-        runs = {ref: self._runs[ref] for ref in refs if runs_here(self.spark)}
-        for run in runs.values():
-            run.rests = True
-        yield
-        for ref, run in runs.items():
-            run.rests = False
-            if ref not in self._failures and not self._is_lost:
-                with self._failures.noting(ref):
-                    run.runner.fold_pending(self.spark)
+        while not self._is_over:
+            self._round(refs)
+            if self._new_columns or stop.wait(pause) or self._is_lost or changed():
+                return
+            self._clean_sometimes()
 
     def _streaming(
         self, refs: Sequence[ResourceRef], stop: threading.Event, every: int, changed: Callable[[], bool]
     ) -> None:
         """Run streams that do not end by themselves."""
-        with Streams(self.spark, self._runs, self._failures, every, self.listener) as streams:
+        with Streams(self.spark, self._runs, self._failures, every, self.listener, lambda: self._is_lost) as streams:
             streams.start(refs)
             self._watch(streams, refs, stop, changed)
         streams.note_failures()

@@ -6,7 +6,8 @@ import ast
 import contextlib
 import json
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -38,16 +39,22 @@ _MORE_ATTEMPTS = 5
 
 @dataclass
 class Streams:
-    """The queries of some resources. With an interval they run until stopped, without one until all is processed."""
+    """The queries of some resources. With an interval they run until stopped, without one until all is processed.
+
+    If ``is_lost`` returns True, another process runs the resources: nothing is written any more.
+    """
 
     spark: SparkSession
     runs: Mapping[ResourceRef, ResourceRun]
     failures: Failures
     every: int | None
     listener: Listener = ignore_event
+    is_lost: Callable[[], bool] = lambda: False
     queries: dict[ResourceRef, StreamingQuery] = field(default_factory=dict, init=False)
     _restarted: set[ResourceRef] = field(default_factory=set, init=False)
     _filled: set[ResourceRef] = field(default_factory=set, init=False)
+    # When each resource was last asked for other sources, and for another stream.
+    _asked_at: dict[ResourceRef, float] = field(default_factory=dict, init=False)
 
     def __enter__(self) -> Self:
         return self
@@ -57,9 +64,10 @@ class Streams:
         for query in self.queries.values():
             _stop_after_batch(query)
         for ref in self.queries:
-            if ref not in self.failures:
+            if ref not in self.failures and not self.is_lost():
                 with self.failures.noting(ref):
                     self.runs[ref].fold_pending(self.spark)
+                    self._note_reading(ref)
 
     def start(self, refs: Sequence[ResourceRef]) -> None:
         """Start resources that have something to read. One that fails to start does not stop the others."""
@@ -142,19 +150,30 @@ class Streams:
                 self.listener(LagSeen(ref, lag))
 
     def tick(self, ref: ResourceRef) -> None:
-        """Do the work that no arriving record starts: due folds, timed batches, and new topics that match a pattern."""
+        """Do the work that no arriving record starts: due folds, timed batches, new topics, the next stream."""
         run = self.runs[ref]
         try:
             run.runner.fold_pending(self.spark, if_due=True)
             if run.resource.timed:
                 run.runner.tick(self.spark, ending=False)
-            if run.runner.sources_changed(self.spark):
+            if time.monotonic() - self._asked_at.get(ref, 0) < (self.every or 0) / 1_000:
+                return
+            other_sources = run.runner.sources_changed(self.spark)
+            if other_sources or run.is_over(self.spark):
                 if ref in self.queries:
                     _stop_after_batch(self.queries[ref])
-                run.recovery.follow_sources(self.spark)
+                    self._note_reading(ref)
+                if other_sources:
+                    run.recovery.follow_sources(self.spark)
                 self._start(ref)
+            self._asked_at[ref] = time.monotonic()
         except Exception as error:  # noqa: BLE001  raised at the end; the others go on
             self._fail(ref, error)
+
+    def _note_reading(self, ref: ResourceRef) -> None:
+        """Note how far a stopped query has read that runs until stopped, unless it has failed."""
+        if self.every is not None and self.queries[ref].exception() is None:
+            self.runs[ref].stop(self.spark)
 
     def _fail(self, ref: ResourceRef, error: Exception | None) -> None:
         self.failures.note(ref, error)

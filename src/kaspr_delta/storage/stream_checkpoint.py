@@ -38,6 +38,10 @@ class Position(NamedTuple):
         """The first version of which no file was read."""
         return self.version + bool(self.files)
 
+    def last_read(self, change_files: int | None) -> int:
+        """The last version that was surely read wholly, if ``version`` has this number of change data files."""
+        return self.version if self.has_read(self.version, change_files) else self.version - 1
+
     def has_read(self, version: int, change_files: int | None) -> bool:
         """Whether the stream has read everything up to a version, which has this number of change data files.
 

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
     from typing_extensions import Self
 
+# The metric of a commit with the number of its change data files.
+_CHANGE_FILES = "numAddedChangeFiles"
+
 Result = TypeVar("Result")
 
 Frame: TypeAlias = "pa.Table | DataFrame"
@@ -52,10 +55,11 @@ Value: TypeAlias = str | int | datetime | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A version of a table and the time of its commit."""
+    """A version of a table, the time of its commit and, if that is known, the number of its change data files."""
 
     version: int
     at: datetime
+    change_files: int | None = field(default=None, compare=False)
 
     @property
     def time(self) -> str:
@@ -312,8 +316,8 @@ class Tables:
     def pin(self, spark: SparkSession, table: str, upto: int | None) -> Commit:
         """The version to pin for a batch that has read the feed up to a version; None: it is not known.
 
-        The newest one. In a stream that ends (see ``pinning``) it is the one at the start, as long as batches have read
-        no further: so a batch over a catalog makes no statement for it.
+        The newest one. Of a table that is pinned (see ``pinning``) it is that version, as long as batches have read no
+        further: so over a catalog a batch of a stream that ends makes no statement for it.
         """
         pin = self._pins.get(table)
         if pin is None or upto is None or pin.version < upto:
@@ -323,14 +327,15 @@ class Tables:
         return pin
 
     def pinning(self, commits: Mapping[str, Commit]) -> Self:
-        """These tables for the batches of a stream that ends, which begins when these are the newest commits."""
+        """These tables for a stream that begins when these are the newest commits, and for its batches if it ends."""
         return replace(self, _pins=dict(commits))
 
     def newest_commits(self, spark: SparkSession, table: str, most: int) -> list[Commit]:
         """The newest commits, the newest first. A table has at least the commit that created it."""
         history = spark.sql(f"DESCRIBE HISTORY {self.namespace.identifier(table)} LIMIT {most}")
-        rows = history.select("version", "timestamp").collect()
-        return sorted((Commit(version, at) for version, at in rows), key=lambda commit: commit.version, reverse=True)
+        rows = history.select("version", "timestamp", f"operationMetrics.{_CHANGE_FILES}").collect()
+        commits = (Commit(version, at, None if files is None else int(files)) for version, at, files in rows)
+        return sorted(commits, key=lambda commit: commit.version, reverse=True)
 
     def exists(self, spark: SparkSession, table: str) -> bool:
         """Whether the table exists."""
@@ -508,8 +513,11 @@ class Tables:
     def stream(self, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
         """The change data feed as a stream, from a version on. A checkpoint that exists goes on where it stopped.
 
-        ``limit`` is the most bytes of a batch (``"64m"``).
+        ``limit`` is the most bytes of a batch (``"64m"``). A stream cannot begin at a version that is not there yet: of
+        a pinned table it begins at the pinned version then, and the caller leaves out the rows that were read.
         """
+        if table in self._pins:
+            first = min(first, self._pins[table].version)
         reader = spark.readStream.option("readChangeFeed", "true").option("startingVersion", str(first))
         if limit is not None:
             reader = reader.option("maxBytesPerTrigger", limit)
@@ -518,11 +526,10 @@ class Tables:
         return reader.table(self.namespace.identifier(table))
 
     def stream_after(self, spark: SparkSession, table: str, version: int, limit: str | None = None) -> DataFrame:
-        """The same from ``version + 1`` on. In a folder ``version + 1`` need not exist yet; over a catalog it must."""
-        if not self.namespace.streams_go_on:
-            return self.stream(spark, table, version + 1, limit)
-        # A stream cannot start at a version that does not exist yet: it starts at this one and leaves it out.
-        return self.stream(spark, table, version, limit).where(f"_commit_version > {version}")
+        """The same from ``version + 1`` on. In a folder, or if the table is pinned, it need not be there yet."""
+        # A continued stream always began at the last version that was read.
+        first = version if self.namespace.streams_go_on else version + 1
+        return self.stream(spark, table, first, limit).where(f"_commit_version > {version}")
 
     # -- write ---------------------------------------------------------------------------------------------------------
 

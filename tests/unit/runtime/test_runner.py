@@ -89,20 +89,3 @@ def test_a_run_with_work_for_one_resource_takes_the_leases(
 ) -> None:
     with pytest.raises(AlreadyRunningError):
         runs(**work)
-
-
-@pytest.mark.parametrize(("lost", "failed"), [(False, False), (True, False), (False, True)])
-def test_the_end_of_rounds_folds_the_batches_that_rested_unless_another_process_does(lost: bool, failed: bool) -> None:
-    nothing: Any = None
-    tables: Any = Taken()
-    folded: list[str] = []
-    run: Any = SimpleNamespace(rests=False, runner=SimpleNamespace(fold_pending=lambda _: folded.append("all")))
-    runner = Runner(nothing, tables, PLAN)
-    runner._runs[PRICED] = run
-    runner._lost = [lambda: lost]
-    with runner._resting([PRICED]):
-        assert run.rests
-        if failed:
-            runner._failures.errors[PRICED] = ValueError("no")
-    assert not run.rests
-    assert folded == ([] if lost or failed else ["all"])

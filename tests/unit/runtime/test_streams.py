@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -50,6 +51,82 @@ def test_a_filled_gap_counts_as_rows_so_that_a_loop_goes_another_round() -> None
 def test_a_gap_that_cannot_be_filled_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="FILE_NOT_EXIST"):
         streams(fills=False).await_processed(JOIN, threading.Event())
+
+
+@dataclass
+class Endless:
+    """A query that does not end by itself."""
+
+    done: list[str]
+    error: Exception | None = None
+    isActive: bool = True  # noqa: N815  as in PySpark
+    status: Any = field(default_factory=lambda: {"isTriggerActive": False})
+    lastProgress = None  # noqa: N815  as in PySpark
+
+    def exception(self) -> Exception | None:
+        return self.error
+
+    def stop(self) -> None:
+        self.done.append("query stopped")
+
+
+@dataclass
+class RunOfOne:
+    """The run of a resource whose stream does not end. Notes what is done with it."""
+
+    over: bool = False
+    done: list[str] = field(default_factory=list)
+    resource: Any = field(default_factory=lambda: SimpleNamespace(timed=False))
+
+    @property
+    def runner(self) -> RunOfOne:
+        return self
+
+    def streams(self, error: Exception | None = None) -> Streams:
+        runs: Any = {JOIN: self}
+        made = Streams(cast("Any", None), runs, Failures(runs, lambda _: None), 60_000)
+        made.queries[JOIN] = cast("Any", Endless(self.done, error))
+        return made
+
+    def sources_changed(self, _: Any) -> bool:
+        return False
+
+    def is_over(self, _: Any) -> bool:
+        return self.over
+
+    def stop(self, _: Any) -> None:
+        self.done.append("reading noted")
+
+    def fold_pending(self, _: Any, *, if_due: bool = False) -> None:
+        self.done.append("due folds" if if_due else "all folds")
+
+    def start(self, *_: Any) -> Endless:
+        self.done.append("next started")
+        return Endless(self.done)
+
+
+@pytest.mark.parametrize(
+    ("error", "lost", "done"),
+    [
+        (None, False, ["query stopped", "all folds", "reading noted"]),
+        (RuntimeError("no"), False, ["query stopped", "all folds"]),
+        (None, True, ["query stopped"]),
+    ],
+    ids=["stopped", "failed", "another process runs it"],
+)
+def test_at_the_end_of_a_continuous_run(error: Exception | None, lost: bool, done: list[str]) -> None:
+    run = RunOfOne()
+    with run.streams(error) as streams:
+        streams.is_lost = lambda: lost
+    assert run.done == done
+
+
+def test_a_stream_that_is_over_is_followed_by_the_next_one_at_a_look_every_interval() -> None:
+    run = RunOfOne(over=True)
+    streams = run.streams()
+    for _ in range(2):
+        streams.tick(JOIN)
+    assert run.done == ["due folds", "query stopped", "reading noted", "next started", "due folds"]
 
 
 NEWEST = {LocalFolder(Path("/wh/shop/orders")): 7, LocalFolder(Path("/wh/shop/a b")): 3}

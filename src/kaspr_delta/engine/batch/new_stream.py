@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -20,10 +21,13 @@ from kaspr_delta.plan.definition.state_definitions import rebuild_needed
 from kaspr_delta.storage.folders import Folder, discard
 from kaspr_delta.storage.gone import TABLE_REPLACED
 from kaspr_delta.storage.side_by_side import side_by_side
+from kaspr_delta.storage.stream_checkpoint import Position, positions_in
 from kaspr_delta.storage.tables import Commit
 
 # The commits of a table that are read to find the last one that a stream has read.
 _RECENT = 20
+# Seconds after which a stream that does not end, and has read something, is followed by the next one.
+_LONG = 600.0
 # Sources of which each is asked for its newest commit.
 _ASKED_AT_ONCE = 2
 _lot = random.SystemRandom()
@@ -34,20 +38,27 @@ class NewStream:
     """A stream with a Spark checkpoint of its own. It begins at the start in the log, which a stream writes at its end.
 
     A stream whose run died is not continued: the log says how far its batches came. ``recent`` has by table its newest
-    commits when the stream was made, the newest first.
+    commits when the stream was made, the newest first. It reads the tables that have news then, for a stream can begin
+    at a commit that is there: the files of an older one, which was read, may be gone.
+
+    A stream that does not end reads those in ``kept`` too: the sources of which the stream before has just read
+    something. The others are looked at (``is_over``): their news make the next stream begin. ``kept`` is None if the
+    stream ends.
     """
 
     runner: BatchRunner
     sources: Mapping[str, SourceTable]
     recent: Mapping[str, Sequence[Commit]]
+    kept: frozenset[str] | None = None
+    made_at: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def of(cls, runner: BatchRunner, spark: SparkSession) -> NewStream:
+    def of(cls, runner: BatchRunner, spark: SparkSession, kept: frozenset[str] | None = None) -> NewStream:
         """The next stream of a resource."""
         sources = runner.sources(spark)
         tables = list(dict.fromkeys(source.table for source in sources.values()))
         found = side_by_side([partial(runner.delta.newest_commits, spark, table, _RECENT) for table in tables])
-        return cls(runner, sources, dict(zip(tables, found, strict=True)))
+        return cls(runner, sources, dict(zip(tables, found, strict=True)), kept)
 
     @property
     def at_start(self) -> dict[str, Commit]:
@@ -88,9 +99,10 @@ class NewStream:
             yield source.table, None if at is None else Commit(version, datetime.fromisoformat(at))
 
     def changes(self, spark: SparkSession) -> DataFrame | None:
-        """The changes of the tables with new commits; None if there are none: a run that died had read them.
+        """The changes of the tables that it reads; None if there are none.
 
-        Raises the error of ``cannot_go_on`` if a table was replaced. A batch pins the commits at the start.
+        Raises the error of ``cannot_go_on`` if a table was replaced. In a stream that ends a batch pins the commits at
+        the start.
         """
         runner = self.runner
         if not all(self._was_read(spark, name, source) for name, source in self.sources.items()):
@@ -98,12 +110,53 @@ class NewStream:
         if self.checkpoint.has_folder("."):
             with runner.lock:
                 self._begin(spark, self._start)
-        newest, start = self._newest, self._start
-        news = {name: position for name, position in start.positions.items() if position < newest[name]}
-        if not news:
+        read, start = self._read, self._start
+        if not read:
             return None
-        runner.resource = replace(runner.resource, delta=runner.delta.pinning(self.at_start))
-        return runner.resource.source(spark, replace(start, positions=news))
+        pinned = replace(runner.resource, delta=runner.delta.pinning(self.at_start))
+        runner.resource = pinned if self.kept is None else replace(pinned, delta=runner.delta)
+        return pinned.source(spark, replace(start, positions={name: start.positions[name] for name in read}))
+
+    def is_over(self, spark: SparkSession) -> bool:
+        """Whether it is time for the next one, if this one does not end by itself.
+
+        A table that it does not read has a new commit; or it has read something, and long ago it began: a run that dies
+        reads again what its stream has read.
+        """
+        others = {source.table for name, source in self.sources.items() if name not in self._read}
+        found = side_by_side([partial(self.runner.delta.newest, spark, table) for table in sorted(others)])
+        if any(self.at_start[commit_of] != commit for commit_of, commit in zip(sorted(others), found, strict=True)):
+            return True
+        if time.monotonic() - self.made_at < _LONG:
+            return False
+        at, positions = self._positions, self._start.positions
+        return any(self.sources[name].upto(at[name].unread - 1) > positions[name] for name in at)
+
+    def stop(self, spark: SparkSession) -> frozenset[str]:
+        """Write the start of the next stream after this one, which does not end by itself, was stopped.
+
+        Returns the sources of which it has read something.
+        """
+        runner, at, before = self.runner, self._positions, self._start
+        tables = sorted({self.sources[name].table for name in at})
+        found = side_by_side([partial(runner.delta.newest_commits, spark, table, _RECENT) for table in tables])
+        recent = {table: {one.version: one for one in commits} for table, commits in zip(tables, found, strict=True)}
+        positions, times = dict(before.positions), dict(before.times)
+        for name, position in at.items():
+            source, commits = self.sources[name], recent[self.sources[name].table]
+            reached = commits.get(position.version)
+            version = position.last_read(None if reached is None else reached.change_files)
+            if source.upto(version) > positions[name]:
+                positions[name] = source.upto(version)
+                times.pop(name, None)
+                if version in commits:
+                    times[name] = commits[version].time
+        read = frozenset(name for name in at if positions[name] > before.positions[name])
+        if read:
+            with runner.lock:
+                runner.read_log_end(spark)
+                self._begin(spark, replace(before, positions=positions, times=times))
+        return read
 
     def finish(self, spark: SparkSession) -> None:
         """Write the start of the next stream, after this one has read everything that was there when it was made."""
@@ -122,6 +175,23 @@ class NewStream:
         """The positions at which the tables are read as far as they were when the stream was made."""
         commits = self.at_start
         return {name: source.upto(commits[source.table].version) for name, source in self.sources.items()}
+
+    @property
+    def _read(self) -> frozenset[str]:
+        """The sources that it reads: those that had news when it was made, and those that are kept."""
+        newest = self._newest
+        news = (name for name, position in self._start.positions.items() if position < newest[name])
+        return frozenset(news) | ((self.kept or frozenset()) & newest.keys())
+
+    @property
+    def _positions(self) -> dict[str, Position]:
+        """How far it has read its sources by its last batch that has ended, by their tables' ids."""
+        reached: dict[str, Position] = {}
+        for position in positions_in(self.checkpoint):
+            if position is not None:  # a table may be both sides of a join
+                reached[position.table_id] = min(position, reached.get(position.table_id, position))
+        ids = self._start.tables
+        return {name: reached[ids[name]] for name in sorted(self._read) if ids.get(name) in reached}
 
     def _was_read(self, spark: SparkSession, name: str, source: SourceTable) -> bool:
         """Whether the table of a source is the one that was read.

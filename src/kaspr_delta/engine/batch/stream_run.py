@@ -28,13 +28,13 @@ class ResourceRun:
 
     runner: BatchRunner
     recovery: Recovery
-    # Whether the folds of a stream that ends may wait for those that follow it.
-    rests: bool = field(default=False, init=False)
-    # Whether a continuous run runs it in rounds.
+    # Whether a continuous run runs it in rounds, as on Spark Connect.
     in_rounds: bool = field(default=False, init=False)
     # The stream that was started last. Of the one that ended last: its first batch, and the commits at its start.
     _stream: ContinuedStream | NewStream | None = field(default=None, init=False)
     _ended: tuple[BatchId, Mapping[str, Commit]] | None = field(default=None, init=False)
+    # The sources of which the stream that was stopped last has read something.
+    _just_read: frozenset[str] = field(default=frozenset(), init=False)
 
     @property
     def resource(self) -> Resource[Any]:
@@ -52,12 +52,16 @@ class ResourceRun:
             self.recovery.recover(spark, folded_batches(runner.delta, spark))
         # The rows of waiting batches belong to the session of the stream before, which a new stream replaces.
         self.fold_pending(spark)
-        runner.folding.defers_state = every is not None or self.rests
+        runner.folding.defers_state = every is not None
         if runner.shipped:
             with runner.lock:
                 runner.read_log_end(spark)
-        kind = NewStream if runner.stream_start.tables else ContinuedStream
-        self._stream = stream = kind.of(runner, spark)
+        stream: ContinuedStream | NewStream
+        if runner.stream_start.tables:
+            stream = NewStream.of(runner, spark, None if every is None else self._just_read)
+        else:
+            stream = ContinuedStream.of(runner, spark)
+        self._stream = stream
         if not stream.sources or (every is None and self._has_read_all(spark, stream)):
             return None
         changes = stream.changes(spark)
@@ -78,9 +82,18 @@ class ResourceRun:
             self._stream.finish(spark)
             self._ended = self.runner.log.end.start_batch, self._stream.at_start
 
+    def is_over(self, spark: SparkSession) -> bool:
+        """Whether a stream that does not end has to be stopped, and the next one to be started."""
+        return isinstance(self._stream, NewStream) and self._stream.is_over(spark)
+
+    def stop(self, spark: SparkSession) -> None:
+        """Note how far a stream has read that does not end by itself, after it was stopped."""
+        if isinstance(self._stream, NewStream):
+            self._just_read = self._stream.stop(spark)
+
     def fold_pending(self, spark: SparkSession) -> None:
-        """Fold the batches that wait after a stream; those of a resource that ``rests`` if they are due."""
-        self.runner.fold_pending(spark, if_due=self.rests)
+        """Fold the batches that wait after a stream."""
+        self.runner.fold_pending(spark)
 
     def _has_read_all(self, spark: SparkSession, stream: ContinuedStream | NewStream) -> bool:
         """Whether all commits at the start of a stream were read, by a stream of this run or by an earlier one.

@@ -1,7 +1,9 @@
-"""Whether a resource has nothing to do, found by reading only."""
+"""Whether a resource has nothing to do, found by reading only; where streams over tables of a catalog begin and end."""
 
 from __future__ import annotations
 
+import json
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -69,7 +71,7 @@ class Catalog:
 
     def pinning(self, commits: dict[str, Commit]) -> Catalog:
         assert commits == self.newest_of
-        return self
+        return replace(self)
 
     def newest_commits(self, _: Any, table: str, most: int) -> list[Commit]:
         self.asked.append(f"{most} commits of {table}")
@@ -242,6 +244,7 @@ def catalog(tmp_path: Path) -> Catalog:
     """A catalog with a folder for checkpoints."""
     catalog = Catalog()
     catalog.namespace.checkpoints = LocalFolder(tmp_path)
+    catalog.namespace.table_group_lock = nullcontext
     return catalog
 
 
@@ -295,3 +298,114 @@ def test_the_stream_of_an_endpoint_starts_once_in_a_run_that_ends_and_in_each_ro
     run.in_rounds = True
     with pytest.raises(StreamingError):
         run.start(NO_SPARK, None)
+
+
+NEWS = Commit(4, NOON + SECOND)
+EVERY = 5_000
+
+
+@pytest.fixture
+def endless(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> ResourceRun:
+    """A join whose stream, which does not end, was started when orders had news."""
+    monkeypatch.setattr(BatchRunner, "read_log_end", lambda *_: None)
+    catalog.newest_of["orders"] = NEWS
+    catalog.earlier["orders"] = [Commit(3, NOON)]
+    run = recovered(catalog, Join())
+    with pytest.raises(StreamingError) as started:
+        run.start(NO_SPARK, EVERY)
+    assert started.value.args == ({"left": 3},)
+    tables: Any = run.resource.delta
+    assert tables is catalog  # no version is pinned
+    return run
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[Start]:
+    """The starts of streams that are written into the log."""
+    starts: list[Start] = []
+    monkeypatch.setattr(BatchRunner, "begin_stream", lambda _runner, _spark, start: starts.append(start))
+    return starts
+
+
+def read(run: ResourceRun, *reached: tuple[str, int, int]) -> None:
+    """Let the stream read tables up to positions: versions, with numbers of files."""
+    stream: Any = run._stream
+    offsets = [
+        json.dumps({"reservoirId": f"id of {table}", "reservoirVersion": version, "index": files - 1})
+        for table, version, files in reached
+    ]
+    for folder, lines in {"offsets": ["v1", "{}", *offsets], "commits": ["v1", "{}"]}.items():
+        (stream.checkpoint.path / folder).mkdir(parents=True)
+        (stream.checkpoint.path / folder / "0").write_text("\n".join(lines))
+
+
+def test_a_stream_goes_on_until_a_table_that_it_does_not_read_has_a_commit(
+    endless: ResourceRun, catalog: Catalog
+) -> None:
+    assert not endless.is_over(NO_SPARK)
+    catalog.newest_of["orders"] = Commit(9, NOON + SECOND)  # the stream reads it by itself
+    assert not endless.is_over(NO_SPARK)
+    catalog.newest_of["products"] = Commit(6, NOON + SECOND)
+    assert endless.is_over(NO_SPARK)
+
+
+@pytest.mark.parametrize(("version", "over"), [(5, True), (4, False), (None, False)])
+def test_a_stream_that_has_read_something_is_followed_by_another_one_in_the_end(
+    endless: ResourceRun, monkeypatch: pytest.MonkeyPatch, version: int | None, over: bool
+) -> None:
+    if version is not None:
+        read(endless, ("orders", version, 0))
+    assert not endless.is_over(NO_SPARK)
+    monkeypatch.setattr(new_stream, "_LONG", 0.0)
+    assert endless.is_over(NO_SPARK) is over
+
+
+def test_the_next_stream_begins_where_a_stopped_one_has_read_to_and_reads_its_tables(
+    endless: ResourceRun, catalog: Catalog, begun: list[Start]
+) -> None:
+    read(endless, ("orders", 5, 0))
+    endless.stop(NO_SPARK)
+    assert begun == [replace(READ, positions={"left": 4, "right": 5}, times={**READ.times, "left": NEWS.time})]
+    catalog.batches = {8: begun[0]}
+    catalog.newest_of["products"] = Commit(6, NOON + SECOND)
+    catalog.earlier["products"] = [Commit(5, NOON)]
+    endless.runner.log.read_end(NO_SPARK, {"c1": 8})
+    with pytest.raises(StreamingError) as started:
+        endless.start(NO_SPARK, EVERY)
+    assert started.value.args == ({"left": 4, "right": 5},)
+
+
+@pytest.mark.parametrize(
+    ("change_files", "reached", "times"),
+    [
+        (2, (6, 2), {6: Commit(6, NOON).time}),
+        (3, (6, 2), {5: None}),
+        (None, (6, 2), {5: None}),
+        (0, (6, 0), {5: None}),
+        (None, (4, 0), {}),
+    ],
+    ids=["all", "some files of a version", "unknown", "none of a version", "nothing"],
+)
+def test_a_version_of_which_files_may_be_unread_is_read_again(
+    endless: ResourceRun, begun: list[Start], change_files: int | None, reached: tuple[int, int], times: Any
+) -> None:
+    catalog: Any = endless.runner.delta
+    catalog.newest_of["orders"] = Commit(6, NOON, change_files)
+    read(endless, ("orders", *reached))
+    endless.stop(NO_SPARK)
+    assert {start.positions["left"]: start.times.get("left") for start in begun} == times
+
+
+def test_of_a_table_that_is_both_sides_of_a_join_the_side_that_is_behind_counts(
+    catalog: Catalog, begun: list[Start], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BatchRunner, "read_log_end", lambda *_: None)
+    ids = {"left": "id of products", "right": "id of products"}
+    catalog.batches = {7: Start({"type": "inner"}, {"left": 5, "right": 5}, tables=ids)}
+    catalog.newest_of = {"products": Commit(8, NOON)}
+    run = recovered(catalog, Join(left="products"))
+    with pytest.raises(StreamingError):
+        run.start(NO_SPARK, EVERY)
+    read(run, ("products", 9, 0), ("products", 7, 0))
+    run.stop(NO_SPARK)
+    assert begun[0].positions == {"left": 6, "right": 6}

@@ -28,16 +28,8 @@ def reads_all(stream: FakeStream) -> None:
     FakeStream._process(stream)
 
 
-def is_started_again(stream: FakeStream) -> bool:
-    return not stream.ends and stream.rows == 0 and stream.checkpoint in stream.tables.read_upto
-
-
 REFUSED = RuntimeError("[INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED] Trigger type ProcessingTime is not supported")
-# As over a managed table of the open-source Unity Catalog.
-NOT_STARTED_AGAIN = {
-    "exception": lambda stream: RuntimeError("Cannot load table version 3") if is_started_again(stream) else None,
-    "status": property(lambda stream: {"message": "Terminated" if is_started_again(stream) else "Waiting for data"}),
-}
+STOPS = {"exception": lambda stream: RuntimeError("Cannot load table version 3") if not stream.ends else None}
 
 
 @pytest.mark.parametrize(
@@ -60,8 +52,8 @@ def test_a_stream_that_does_not_end_or_reads_other_rows_is_a_problem(
     ("fault", "seen"),
     [
         ({"start": REFUSED}, "INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED"),
-        (NOT_STARTED_AGAIN, "Cannot load table version 3"),
-        ({"_process": lambda _: None}, "a stream read no rows in 500 ms"),
+        (STOPS | {"status": {"message": "Terminated"}}, "Cannot load table version 3"),
+        ({"_process": lambda _: None}, "a stream did not read row 1 in 500 ms"),
         ({"status": {"message": "Initializing sources"}}, "a stream did not begin in 500 ms"),
     ],
 )
