@@ -13,6 +13,9 @@ PURPOSE_TAG = "purpose"
 OPERATION = "operation"
 """The first argument of that job's task. Then come the folder of the manifests, the command as text, and options."""
 
+GRANT = "--grant"
+"""The option of a run and of the doctor that names a grant."""
+
 OPERATION_PARAMETER = "command"
 """The parameter of that job that holds the command."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from kaspr_delta.jobs import Deployment, Storage
 from kaspr_delta.jobs.alerts import alerts
 from kaspr_delta.jobs.dashboard import DATASETS
 from kaspr_delta.jobs.usage import statements_query, usage_query
-from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS
+from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS, SYSTEM
 from kaspr_delta.storage.page_reads import PageReads, RowFilter, RowsFound
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.access import Visitor
@@ -198,10 +198,27 @@ def test_statements_read_figures_and_histories_as_delta_rs_does(
         }
         assert [(row.resource, row.dead_letters) for row in shown["letters"]] == [("agent/take-orders", 1)]
         assert [row.reason for row in shown["reasons"]] == [row["reason"] for row in app.dead_letters()]
-        wanted = Deployment(sql_warehouse="w1", alert_schedule="0 0 * * * ?")
+        wanted = Deployment(sql_warehouse="w1", alert_schedule="0 0 * * * ?", alert_silence="1h")
         looks = alerts("shop", wanted, Storage("shop", "spark_catalog", app.delta.namespace.registered_as))  # type: ignore[union-attr]
-        found = {name: app.sql(str(alert.query_text)).first() for name, alert in looks}
-        assert found == {"dead_letters": (1,), "stopped": (0,)}
+        queries = {name: str(alert.query_text) for name, alert in looks}
+        found = {name: app.sql(query).first() for name, query in queries.items()}
+        assert found == {"dead_letters": (1,), "stopped": (0,), "silent": (0,)}
+        assert app.sql(queries["silent"].replace("3600 SECOND", "0 SECOND")).first() == (1,)
+        for minutes, reason, stopped in (
+            *((-60, "Failed", 0), (1, "Failed", 1), (2, "Resumed", 0), (3, "Waiting", 1), (4, "Resumed", 0)),
+            *((-2_000, "RebuildRequired", 0), (5, "RebuildRequired", 1), (6, "Failed", 1)),
+        ):
+            note_event(app, minutes, reason, "KasprAgent", "take-orders")
+            assert (reason, app.sql(queries["stopped"]).first()) == (reason, (stopped,))
+        note_event(app, 7, "Waiting", "KasprJoin", "gone")
+        assert app.sql(queries["stopped"]).first() == (1,)
+
+
+def note_event(app: Application, minutes: int, reason: str, kind: str, name: str) -> None:
+    """Write an event of so many minutes from now."""
+    at = datetime.now(timezone.utc) + timedelta(minutes=minutes)
+    rows = app.spark.createDataFrame([(at, "Warning", reason, kind, name, "")], SYSTEM[EVENTS].columns)
+    app.delta.append(app.spark, rows, EVENTS)
 
 
 @pytest.mark.slow

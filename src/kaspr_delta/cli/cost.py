@@ -32,12 +32,12 @@ from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.settings import SQL_WAREHOUSE_VARIABLE
 from kaspr_delta.spec.durations import duration_text, milliseconds
 from kaspr_delta.storage.layout import FEED_RETENTION_DAYS
-from kaspr_delta.storage.namespace import FolderNamespace, Warehouse
+from kaspr_delta.storage.namespace import FolderNamespace, Namespace, Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.page_reads import PageReads
-from kaspr_delta.storage.warehouse.reads import WarehousePageReads
+from kaspr_delta.storage.warehouse.reads import WarehousePageReads, WarehouseSystemTables
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.workspace import Workspace
 
@@ -96,10 +96,20 @@ def _reads(plan: Plan, deployment: Deployment, warehouse: Warehouse, profile: st
     namespace = warehouse.namespace(plan.schema)
     if isinstance(namespace, FolderNamespace):
         return NativePageReads(DeltaRs(namespace))
+    return WarehousePageReads(_sql_warehouse(deployment, namespace, profile))
+
+
+def _sql_warehouse(deployment: Deployment, namespace: Namespace, profile: str | None) -> SqlWarehouse:
     sql_warehouse = deployment.sql_warehouse or os.environ.get(SQL_WAREHOUSE_VARIABLE)
     if not sql_warehouse:
         raise UsageError(f"{namespace.schema} is read through a SQL warehouse: name one with --var sql_warehouse=ID")
-    return WarehousePageReads(SqlWarehouse(Workspace.connect(profile).client, sql_warehouse, namespace))
+    return SqlWarehouse(Workspace.connect(profile).client, sql_warehouse, namespace)
+
+
+def deployed_tables(plan: Plan, deployment: Deployment, profile: str | None) -> WarehouseSystemTables:
+    """The tables of a deployment, through its SQL warehouse. Raises UsageError and SetupError."""
+    namespace = Warehouse(Storage.of(plan, deployment).warehouse).namespace(plan.schema)
+    return WarehouseSystemTables(_sql_warehouse(deployment, namespace, profile))
 
 
 def print_costs(target: Target, plans: Iterable[Plan], output: PlanOutput | None, options: BundleOptions) -> None:

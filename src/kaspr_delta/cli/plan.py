@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,6 +21,7 @@ from kaspr_delta.cli.validate import print_findings
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.builder.build import build_plans, named
 from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.waiting import what_for
 from kaspr_delta.plan.explain.explain import as_json, as_text
 from kaspr_delta.plan.explain.flows import flows
@@ -49,14 +52,15 @@ def plan(
 ) -> None:
     """Show what `run` would run: tables, joins, agents and tasks, in which order, and what waits for something.
 
-    With --app only that application is shown. If the warehouse is a folder that an older version wrote, the states that
-    the next run migrates are listed. With an error in the manifests there is no plan: the findings are printed and the
-    exit code is 1. The values of ${NAME} in the manifests are listed.
+    With --app only that application is shown. If an older version wrote the warehouse, a folder, the states that the
+    next run migrates are listed. With --target these are those of a deployment, before this version is deployed: they
+    are read through its variable `sql_warehouse`. With an error in the manifests there is no plan: the findings are
+    printed and the exit code is 1. The values of ${NAME} in the manifests are listed.
 
     With --cost it shows instead what the Databricks jobs of the application do in a day, for each layout: runs, starts
     of compute and statements; batches, rows and bytes as on the last days; and the queries that measure its DBU. --var
-    gives variables of the bundle. With --target these are those of a target, and the batches those of its deployment,
-    read through the variable `sql_warehouse`; otherwise they are those of --warehouse.
+    gives variables of the bundle. With --target these are those of a target, and the batches those of its deployment;
+    otherwise they are those of --warehouse.
 
     For example:
 
@@ -64,33 +68,36 @@ def plan(
         kaspr-delta plan bundles/order-system -o mermaid > order-system.mmd
         kaspr-delta plan bundles/order-system --cost --var layout=group
         kaspr-delta plan bundles/order-system --cost --target prod
+        kaspr-delta plan bundles/order-system --target prod --var sql_warehouse=ID
     """
-    if not cost and (deployed or profile or var):
-        raise UsageError("--target, --profile and --var are for --cost")
+    if not (cost or deployed) and (profile or var):
+        raise UsageError("--profile and --var are for --cost and --target")
     loaded = target.load(path)
     plans, findings = build_plans(loaded)
     if has_errors(findings):
         print_findings(findings, to_stderr=True)
         raise typer.Exit(1)
     plans = named(plans, target.app)
+    options = BundleOptions(path, deployed, profile, tuple(var or ()))
     if cost:
         from kaspr_delta.cli.cost import print_costs
 
-        print_costs(target, plans, output, BundleOptions(path, deployed, profile, tuple(var or ())))
+        print_costs(target, plans, output, options)
         return
+    migrations = _migrations(target, plans, options)
     screen = results()
     match output or ("table" if screen.is_terminal else "text"):
         case "table":
             for plan in plans:
                 screen.print(as_table(plan), markup=False)
             _print_values(loaded)
-            _print_warnings(target, plans)
+            _print_warnings(plans, migrations)
         case "text":
             typer.echo("\n\n".join(as_text(plan) for plan in plans) or "no application")
             _print_values(loaded)
-            _print_warnings(target, plans)
+            _print_warnings(plans, migrations)
         case "json":
-            found = [as_json(plan) | {"migrations": _migrations(target, plan)} for plan in plans]
+            found = [as_json(plan) | {"migrations": of} for plan, of in zip(plans, migrations, strict=True)]
             typer.echo(json.dumps({"applications": found, "values": dict(loaded.values)}, indent=2, ensure_ascii=False))
         case "mermaid":
             typer.echo(as_mermaid(plans))
@@ -104,25 +111,34 @@ def _print_values(loaded: LoadedManifests) -> None:
             typer.echo(f"  {name}: {written(value)}")
 
 
-def _print_warnings(target: Target, plans: tuple[Plan, ...]) -> None:
+def _print_warnings(plans: tuple[Plan, ...], migrations: Sequence[Mapping[str, str]]) -> None:
     """Print why resources wait or may not run as meant, and what the next run migrates; notes are for `validate`."""
     found = dict.fromkeys(finding for plan in plans for finding in plan.findings if finding.severity > Severity.NOTE)
-    migrations = (f"{ref}: {text}" for plan in plans for ref, text in _migrations(target, plan).items())
-    for number, line in enumerate([*map(str, found), *migrations]):
+    migrated = (f"{ref}: {text}" for one in migrations for ref, text in one.items())
+    for number, line in enumerate([*map(str, found), *migrated]):
         typer.echo(line if number else f"\n{line}")
 
 
-def _migrations(target: Target, plan: Plan) -> dict[str, str]:
-    """The states of another format in a warehouse on this machine, by resource; see ``migrations_in``."""
+def _migrations(target: Target, plans: tuple[Plan, ...], options: BundleOptions) -> list[dict[str, str]]:
+    """By plan the states of another format, by resource (see ``migrations_in``), in a folder or in a deployment."""
     from kaspr_delta.control.rebuilds import migrations_in
     from kaspr_delta.storage.native.readable import readable
     from kaspr_delta.storage.opening import folder_tables
 
-    tables = None if target.location.is_unity else folder_tables(target.location.namespace(plan.schema))
-    if tables is None:
-        return {}
-    found = readable("the states of resources", lambda: migrations_in(plan, tables.rows))
-    return {} if isinstance(found, str) else {str(ref): text for ref, text in found.items()}
+    made: list[dict[str, str]] = []
+    deployment = options.deployment() if options.target is not None else None
+    for plan in plans:
+        found: Mapping[ResourceRef, str] | str = {}
+        if deployment is not None:
+            from kaspr_delta.cli.cost import deployed_tables
+
+            found = migrations_in(plan, deployed_tables(plan, deployment, options.profile).query)
+        elif not target.location.is_unity:
+            tables = folder_tables(target.location.namespace(plan.schema))
+            if tables is not None:
+                found = readable("the states of resources", partial(migrations_in, plan, tables.rows))
+        made.append({} if isinstance(found, str) else {str(ref): text for ref, text in found.items()})
+    return made
 
 
 def as_table(plan: Plan) -> Group:

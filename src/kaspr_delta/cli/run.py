@@ -135,7 +135,8 @@ def run(
         report = _run(application, only or [], progress, retries)
         if report.fruitless and all_dead_letters == "fail":
             raise ResourceFailedError(f"every event of {', '.join(report.fruitless)} became a dead letter")
-        _refuse_long_waiting(application, only or [], longest)
+        # Resources that wait since the manifests were made are in no task: those that apply the manifests tell of them.
+        _refuse_long_waiting(application, [] if path is not None else only or [], longest)
 
 
 def _run(application: Application, only: list[str], progress: ProgressOutput, retries: int) -> RunReport:

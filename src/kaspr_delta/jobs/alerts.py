@@ -1,4 +1,4 @@
-"""Alerts of a workspace about what no job that fails tells: dead letters, and resources that wait or need a rebuild.
+"""Alerts of a workspace about what no job that fails tells: dead letters, resources that stand still, and silence.
 
 Each look at the tables starts the SQL warehouse, so a deployment has alerts only if it says when they look.
 """
@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from databricks.bundles.alerts import Alert, AlertV2Subscription
 
-from kaspr_delta.control.events import REBUILD_REQUIRED, RESUMED, WAITING
+from kaspr_delta.control.events import FAILED, REBUILD_REQUIRED, RESUMED, WAITING
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.storage import Storage
-from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS
+from kaspr_delta.spec.durations import interval
+from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, OF_RESOURCES, PROGRESS, RESOURCES
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ def alerts(application: str, deployment: Deployment, storage: Storage) -> Iterat
         *(AlertV2Subscription(user_email=address) for address in deployment.notify),
         *(AlertV2Subscription(destination_id=webhook) for webhook in deployment.webhooks),
     ]
-    for one in _questions(storage):
+    for one in _questions(storage, deployment.alert_silence):
         alert = Alert.from_dict(
             {
                 "display_name": f"{application} ({deployment.target}): {one.title}",
@@ -58,25 +59,41 @@ def alerts(application: str, deployment: Deployment, storage: Storage) -> Iterat
         yield one.key, alert
 
 
-def _questions(storage: Storage) -> tuple[_Question, ...]:
-    """The questions. Each sees the last day only: older ones were reported already."""
-    letters, events = (f"{storage.catalog}.{storage.of_internal}.{table}" for table in (DEAD_LETTERS, EVENTS))
-    return (
-        _Question(
-            "dead_letters",
-            "new dead letters",
-            f"SELECT count(*) AS found FROM {letters} WHERE at > current_timestamp() - INTERVAL 1 DAY",  # noqa: S608
-            f"Events or rows could not be processed: the columns reason and detail of {letters} say why. Mend the"
-            " function or the data, and deploy; then retry them.",
-        ),
-        _Question(
-            "stopped",
-            "resources wait or need a rebuild",
-            f"""SELECT count(*) AS found FROM (
-  SELECT kind, name, max_by(reason, at) AS last FROM {events}
-  WHERE reason IN ('{WAITING}', '{RESUMED}', '{REBUILD_REQUIRED}') AND at > current_timestamp() - INTERVAL 1 DAY
-  GROUP BY kind, name
-) WHERE last <> '{RESUMED}'""",  # noqa: S608
-            f"The column message of {events} says what a resource waits for, or which command brings it up to date.",
-        ),
+def _questions(storage: Storage, silence: str) -> Iterator[_Question]:
+    """The questions. Dead letters and failures of the last day only: older ones were reported already."""
+    letters, events, progress, resources = (
+        f"{storage.catalog}.{storage.of_internal}.{table}" for table in (DEAD_LETTERS, EVENTS, PROGRESS, RESOURCES)
     )
+    yield _Question(
+        "dead_letters",
+        "new dead letters",
+        f"SELECT count(*) AS found FROM {letters} WHERE at > current_timestamp() - INTERVAL 1 DAY",  # noqa: S608
+        f"Events or rows could not be processed: the columns reason and detail of {letters} say why. Mend the function"
+        " or the data, and deploy; then retry them.",
+    )
+    yield _Question(
+        "stopped",
+        "resources wait, have failed or need a rebuild",
+        f"""SELECT count(*) AS found FROM (
+  SELECT concat(lower(substr(kind, 6)), '/', name) AS resource, max_by(reason, at) AS last, max(at) AS since
+  FROM {events} JOIN (SELECT DISTINCT kind, name FROM {resources}) USING (kind, name)
+  WHERE reason IN ('{WAITING}', '{RESUMED}', '{FAILED}', '{REBUILD_REQUIRED}')
+  GROUP BY kind, name
+) LEFT JOIN (SELECT resource, max(at) AS worked FROM {progress} GROUP BY resource) USING (resource)
+WHERE last = '{WAITING}' OR (coalesce(worked <= since, true) AND (
+  last = '{REBUILD_REQUIRED}' OR (last = '{FAILED}' AND since > current_timestamp() - INTERVAL 1 DAY)
+))""",  # noqa: S608
+        f"The column message of {events} says what a resource waits for, why it failed, or which command brings it up"
+        " to date.",
+    )
+    if silence:
+        seconds = interval("variable 'alert_silence':", silence) // 1_000
+        yield _Question(
+            "silent",
+            f"no batch for {silence}",
+            f"""SELECT count(*) AS found FROM (
+  SELECT resource, max(at) AS worked FROM {progress} WHERE {OF_RESOURCES} GROUP BY resource
+) WHERE worked < current_timestamp() - INTERVAL {seconds} SECOND""",  # noqa: S608
+            f"A resource has had no batch for {silence}: is its job paused, does it fail, or has nothing come in?"
+            f" The newest rows of {progress} have each resource's last batch.",
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from kaspr_delta.errors import NotFoundError, UsageError
@@ -17,6 +17,8 @@ from kaspr_delta.spec.durations import interval
 ComputeKind = Literal["default", "serverless", "cluster"]
 
 _NOT_EMPTY = ("application", "target", "catalog", "spark_version", "environment_version")
+_OF_CLUSTERS = ("node_type", "workers", "spot", "instance_pool_id", "policy_id")
+_OF_SERVERLESS = ("base_environment", "usage_policy_id")
 _DURATIONS = ("every", "waiting_grace")
 _LEAST = {"workers": 0, "retries": 0, "timeout_minutes": 1, "backlog_bytes": 0}
 # Earlier environments of serverless compute have a client of Spark 3, whose DataFrames have no `toArrow`.
@@ -30,11 +32,12 @@ class Deployment:
 
     ``application`` is a folder name in ``bundles/``, ``target`` a target of the bundle. Jobs and the App install
     ``package``. If ``schedule`` or ``timezone`` is empty, the KasprApp's annotation applies, or else every quarter of
-    an hour, UTC. If ``schema`` is empty, each application has the schema that its plan names. If ``location`` is a URI,
-    tables are external ones below it; else the catalog manages them. ``values`` is the file of values for the
-    manifests, below the application's folder; empty: they have their defaults. Tables that only the engine reads are in
-    a schema whose name has the ``internal_suffix`` behind; empty: in that of the results. ``developer`` is the user
-    whose copy this is: the names of its schema, its folder and its App contain it; empty: there is one copy for all.
+    an hour, UTC. If ``schema`` is empty, each application has the schema that its plan names; ``schema_prefix`` stands
+    before either, so that several targets may share a catalog. If ``location`` is a URI, tables are external ones below
+    it; else the catalog manages them. ``values`` is the file of values for the manifests, below the application's
+    folder; empty: they have their defaults. Tables that only the engine reads are in a schema whose name has the
+    ``internal_suffix`` behind; empty: in that of the results. ``developer`` is the user whose copy this is: the names
+    of its schema, its folder and its App contain it; empty: there is one copy for all.
 
     Jobs run as ``run_as``, or as the identity that deploys. ``readers`` may read the schema, ``owners`` also manage it.
 
@@ -55,7 +58,8 @@ class Deployment:
 
     ``sql_warehouse`` is the id of the SQL warehouse through which a Databricks App reads the tables, and a dashboard
     too; empty: neither is deployed. ``alert_schedule``, quartz cron text, says when it looks for what calls for
-    somebody; empty: never. With ``read_as_visitor`` the App gets the tokens of its visitors, and reads as them.
+    somebody; empty: never. A resource without a batch for ``alert_silence`` is such a thing; empty: it is not. With
+    ``read_as_visitor`` the App gets the tokens of its visitors, and reads as them.
     """
 
     application: str = "order-system"
@@ -69,6 +73,7 @@ class Deployment:
     every: str = "5s"
     catalog: str = "main"
     schema: str = ""
+    schema_prefix: str = ""
     location: str = ""
     values: str = ""
     internal_suffix: str = ""
@@ -99,6 +104,7 @@ class Deployment:
     owners: tuple[Principal, ...] = ()
     sql_warehouse: str = ""
     alert_schedule: str = ""
+    alert_silence: str = ""
     read_as_visitor: bool = False
 
     def __post_init__(self) -> None:
@@ -125,14 +131,29 @@ class Deployment:
         version = self.environment_version
         if version.isdecimal() and int(version) < _OLDEST_ENVIRONMENT:
             _refuse("environment_version", f"{version} is too old, expected {_OLDEST_ENVIRONMENT} or more")
-        if not re.fullmatch(r"[a-z0-9_]*", self.internal_suffix):
-            _refuse("internal_suffix", f"{self.internal_suffix!r} is no part of a name: small letters, digits and '_'")
+        for name, part in {"schema_prefix": self.schema_prefix, "internal_suffix": self.internal_suffix}.items():
+            if not re.fullmatch(r"[a-z0-9_]*", part):
+                _refuse(name, f"{part!r} is no part of a name: small letters, digits and '_'")
         if self.instance_pool_id and (self.node_type or self.spot):
             _refuse("instance_pool_id", "a pool has nodes of its own: leave out 'node_type' and 'spot'")
         if self.node_type and self.cloud.is_at(self.host):
             _refuse("node_type", self.cloud.node_problem(self.node_type))
         if self.alert_schedule and not self.sql_warehouse:
             _refuse("alert_schedule", "alerts need the variable 'sql_warehouse'")
+        if self.alert_silence:
+            interval("variable 'alert_silence':", self.alert_silence)
+            _refuse("alert_silence", None if self.alert_schedule else "alerts need the variable 'alert_schedule'")
+        for name in _OF_CLUSTERS if self.serverless else ():
+            _refuse(name, "it is for clusters, and tasks run on serverless compute" if getattr(self, name) else None)
+        for name in _OF_SERVERLESS if self.compute == "cluster" else ():
+            _refuse(name, "it is for serverless compute, and tasks run on clusters" if getattr(self, name) else None)
+
+    def of_operations(self) -> Deployment:
+        """The settings of the job for operations, which ends: on serverless compute unless all is on clusters."""
+        if self.compute != "default":
+            return self
+        empty = {name: _EMPTY[name] for name in _OF_CLUSTERS}
+        return replace(self, compute="serverless", **empty)
 
     @classmethod
     def from_variables(cls, variables: Mapping[str, Any], target: str = "dev") -> Deployment:
@@ -170,6 +191,7 @@ class Deployment:
 
 
 _TYPES = get_type_hints(Deployment)
+_EMPTY: dict[str, Any] = {one.name: one.default for one in fields(Deployment)}
 
 
 def _setting(name: str, kind: Any, text: str) -> Any:

@@ -31,7 +31,7 @@ from kaspr_delta.jobs.watched import watched_tables
 from kaspr_delta.jobs.work import EVERYTHING, Work, task_key
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TaskPlan
-from kaspr_delta.settings import JOB_FRAMEWORK
+from kaspr_delta.settings import GRANT, JOB_FRAMEWORK
 
 EVERY_QUARTER_OF_AN_HOUR = "0 0/15 * * * ?"
 _DAILY = "0 0 3 * * ?"
@@ -190,6 +190,6 @@ class JobBuilder:
         return self.compute.task(key, f"{title}: {description}" if description else title, parameters)
 
     def _granting(self) -> Iterator[str]:
-        for option, grants in (("--grant", self.grants), ("--grant-internal", self.internal_grants)):
+        for option, grants in ((GRANT, self.grants), ("--grant-internal", self.internal_grants)):
             for grant in grants:
                 yield from (option, grant.text)

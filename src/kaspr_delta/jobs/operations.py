@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from databricks.bundles.jobs import Job, JobParameterDefinition, PerformanceTarget, QueueSettings
 
-from kaspr_delta.jobs.deployment import ComputeKind
 from kaspr_delta.jobs.job import JobBuilder
-from kaspr_delta.settings import OPERATION, OPERATION_PARAMETER, PURPOSE_TAG
+from kaspr_delta.settings import GRANT, OPERATION, OPERATION_PARAMETER, PURPOSE_TAG
 
 _DEFAULT = "status"
 _DESCRIPTION = (
@@ -23,11 +22,11 @@ def operations_job(builder: JobBuilder) -> Job:
     Its parameter holds the command; ``kaspr-delta-task`` knows the commands that it may run. The job ends, so it is on
     serverless compute unless all is on clusters.
     """
-    compute: ComputeKind = "serverless" if builder.deployment.compute == "default" else builder.deployment.compute
-    of = replace(builder, deployment=replace(builder.deployment, compute=compute))
+    of = replace(builder, deployment=builder.deployment.of_operations())
     command = f"{{{{job.parameters.{OPERATION_PARAMETER}}}}}"
     manifests = [f"${{workspace.file_path}}/{of.deployment.folder}", of.deployment.folder]
     where = ["--app", of.plan.application, "--warehouse", of.storage.warehouse, *of.deployment.values_option]
+    where += [text for grant in of.grants for text in (GRANT, grant.text)]  # for the doctor
     # It is not tried again, and starts in seconds: somebody waits for the answer.
     task = of.compute.task(OPERATION, command, [OPERATION, *manifests, command, *where])
     task.timeout_seconds = of.deployment.timeout_minutes * 60

@@ -32,7 +32,7 @@ class Storage:
     @classmethod
     def of(cls, plan: Plan, deployment: Deployment) -> Storage:
         """The storage of a plan. The copies of two developers differ in their schema and their folder."""
-        schema = deployment.schema or plan.schema
+        schema = f"{deployment.schema_prefix}{deployment.schema or plan.schema}"
         if deployment.developer:
             schema = f"dev_{delta_name(deployment.developer)}_{schema}"
         folder = f"{deployment.location.rstrip('/')}/{deployment.catalog}/{schema}/{delta_name(plan.application)}"

@@ -216,11 +216,14 @@ class Runner:
     def _streaming(
         self, refs: Sequence[ResourceRef], stop: threading.Event, every: int, changed: Callable[[], bool]
     ) -> None:
-        """Run streams that do not end by themselves."""
+        """Run streams that do not end by themselves; where compute refuses them, streams that end."""
         with Streams(self.spark, self._runs, self._failures, every, self.listener, lambda: self._is_lost) as streams:
             streams.start(refs)
-            self._watch(streams, refs, stop, changed)
+            if not streams.must_end:
+                self._watch(streams, refs, stop, changed)
         streams.note_failures()
+        if streams.must_end:
+            self._again_and_again(refs, stop, every, changed)
 
     def _watch(
         self, streams: Streams, refs: Sequence[ResourceRef], stop: threading.Event, changed: Callable[[], bool]

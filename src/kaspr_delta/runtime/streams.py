@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _STOP_POLL, _AWAIT_POLL = 0.1, 1
 _NO_WORKER = "Python worker failed to connect back"
 _MORE_ATTEMPTS = 5
+# The error of compute that has only streams that end.
+_MUST_END = "INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED"
 
 
 @dataclass
@@ -51,6 +53,8 @@ class Streams:
     listener: Listener = ignore_event
     is_lost: Callable[[], bool] = lambda: False
     queries: dict[ResourceRef, StreamingQuery] = field(default_factory=dict, init=False)
+    # Whether Spark has refused a stream because it does not end.
+    must_end: bool = field(default=False, init=False)
     _restarted: set[ResourceRef] = field(default_factory=set, init=False)
     _filled: set[ResourceRef] = field(default_factory=set, init=False)
     # When each resource was last asked for other sources, and for another stream.
@@ -70,13 +74,22 @@ class Streams:
                     self._note_reading(ref)
 
     def start(self, refs: Sequence[ResourceRef]) -> None:
-        """Start resources that have something to read. One that fails to start does not stop the others."""
+        """Start resources that have something to read, unless a stream ``must_end`` and does not.
+
+        One that fails to start does not stop the others.
+        """
         for ref in refs:
             self.listener(Started(ref))
         for ref in refs:
             with self.failures.noting(ref):
                 self.runs[ref].recovery.follow_sources(self.spark)
-                self._start(ref)
+                try:
+                    self._start(ref)
+                except PySparkException as error:
+                    if self.every is None or _MUST_END not in str(error):
+                        raise
+                    self.must_end = True
+                    return
 
     def await_processed(self, ref: ResourceRef, stop: threading.Event) -> int:
         """Wait until a resource has processed all available rows, or ``stop`` is set. Returns the number of rows.

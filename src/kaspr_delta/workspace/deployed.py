@@ -101,7 +101,7 @@ class Workspace:
         try:
             from databricks.sdk import WorkspaceClient
         except ImportError as error:
-            msg = "databricks-sdk is not installed: pip install 'kaspr-delta[databricks]'"
+            msg = "databricks-sdk is not installed: pip install 'kaspr-delta[deploy]'"
             raise SetupError(msg) from error
         try:
             return cls(WorkspaceClient(profile=profile, product="kaspr-delta"))

@@ -11,6 +11,7 @@ import databricks.sdk
 import pytest
 from databricks.sdk.service.sql import StatementState
 
+from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT
 from kaspr_delta.storage.layout import PROGRESS
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
@@ -55,7 +56,7 @@ def test_variables_choose_the_deployment_and_need_the_option(kaspr: Kaspr, tmp_p
     assert found["layouts"][1]["starts"] == {"least": 4 * 24, "most": 4 * 24}
     assert found["work"] == {"unknown": "no batch has run yet"}
     refused = {
-        ("--var", "layout=group"): "--target, --profile and --var are for --cost",
+        ("--var", "layout=group"): "--profile and --var are for --cost and --target",
         ("--cost", "--var", "layuot=group"): "no variable 'layuot' (did you mean 'layout'?)",
         ("--cost", "--var", "layout"): "--var layout: expected NAME=VALUE",
         ("--cost", "-o", "mermaid"): "--cost is shown as table, text or json",
@@ -75,18 +76,14 @@ def test_a_catalog_is_read_through_a_sql_warehouse(
     assert "Batches, bytes: `main`.`shop` is read through a SQL warehouse: name one with --var sql_wareh" in answer.out
 
 
-def test_a_target_has_the_variables_and_the_tables_of_its_deployment(
-    bundle: Path,  # noqa: F811
-    kaspr: Kaspr,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    install_cli(bundle, sql_warehouse="w1", layout="group", mode="continuous")
-    (bundle / "bundles" / "shop" / "agent.yaml").write_text(AGENT)
-    asked: list[str] = []
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements that the SQL warehouse w1 was asked, which answers them."""
+    statements: list[str] = []
 
     def execute(statement: str, warehouse_id: str, **_: Any) -> Any:
         assert warehouse_id == "w1"
-        asked.append(statement)
+        statements.append(statement)
         names, rows = next(answer for part, answer in ANSWERS.items() if part in statement)
         columns = [SimpleNamespace(name=name, type_text="STRING") for name in names]
         return SimpleNamespace(
@@ -98,6 +95,16 @@ def test_a_target_has_the_variables_and_the_tables_of_its_deployment(
 
     client = SimpleNamespace(statement_execution=SimpleNamespace(execute_statement=execute))
     monkeypatch.setattr(databricks.sdk, "WorkspaceClient", lambda **_: client)
+    return statements
+
+
+def test_a_target_has_the_variables_and_the_tables_of_its_deployment(
+    bundle: Path,  # noqa: F811
+    kaspr: Kaspr,
+    asked: list[str],
+) -> None:
+    install_cli(bundle, sql_warehouse="w1", layout="group", mode="continuous")
+    (bundle / "bundles" / "shop" / "agent.yaml").write_text(AGENT)
     answer = kaspr("plan", "bundles/shop", "--cost", "--target", "prod")
     assert answer.code == 0
     assert "shop in prod, a day: mode=continuous" in answer.out
@@ -107,6 +114,21 @@ def test_a_target_has_the_variables_and_the_tables_of_its_deployment(
     assert [re.search(r"`main`.`dev_ann_shop`.*", one) is not None for one in asked] == [True] * 4
 
 
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_the_plan_of_a_target_tells_what_the_next_version_migrates_in_its_deployment(
+    bundle: Path,  # noqa: F811
+    kaspr: Kaspr,
+    asked: list[str],
+    output: str,
+) -> None:
+    install_cli(bundle, sql_warehouse="w1")
+    (bundle / "bundles" / "shop" / "agent.yaml").write_text(AGENT)
+    answer = kaspr("plan", "bundles/shop", "--target", "prod", "-o", output)
+    assert answer.code == 0
+    assert f"the next run migrates its state from format 1 to {STATE_FORMAT}" in answer.out
+    assert [re.search(r"FROM `main`.`dev_ann_shop`.`log__a`", one) is not None for one in asked] == [True]
+
+
 BATCHES = '{"resource":"agent/a","day":"2026-03-10","batches":3,"rows_in":6,"rows_out":6,"seconds":0.75}'
 COMMIT = ["1", "2026-03-10T09:00:00Z", "WRITE", "{numOutputRows -> 4, numOutputBytes -> 700}"]
 ANSWERS: dict[str, tuple[list[str], list[list[str]]]] = {
@@ -114,6 +136,7 @@ ANSWERS: dict[str, tuple[list[str], list[list[str]]]] = {
     "SHOW VIEWS": (["viewName"], [["v_users"]]),
     "SHOW TABLES": (["tableName"], [["users"], ["v_users"]]),
     "_kaspr_progress": (["json"], [[BATCHES]]),
+    "log__": (["start"], [['{"definition": {}, "positions": {"t": 3}, "format": 1}']]),
 }
 AGENT = """apiVersion: kaspr.io/v1alpha1
 kind: KasprAgent

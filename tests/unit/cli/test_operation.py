@@ -41,6 +41,13 @@ def test_the_task_of_operations_runs_the_command_on_its_application(text: str, a
     assert expanded(["run", "bundles/shop", *WHERE]) == ["run", "bundles/shop", *WHERE]
 
 
+def test_the_doctor_of_operations_looks_at_the_grants_of_the_deployment() -> None:
+    granted = ["--grant", "ann=SELECT", "--grant", "bob=MODIFY"]
+    task = ["operation", "/files/shop", "shop"]
+    assert expanded([*task, "doctor", *WHERE, *granted]) == [*WHERE, "doctor", *granted, "/files/shop"]
+    assert expanded([*task, "status", *WHERE, *granted]) == [*WHERE, "status"]
+
+
 def test_the_task_of_operations_removes_all_data_of_its_application() -> None:
     arguments = ["operation", "/files/shop", "shop", "purge --yes", *WHERE, "--values", "prod.yaml"]
     assert expanded(arguments) == ["purge", "--own-job", "--yes", "shop", "--warehouse", "wh"]

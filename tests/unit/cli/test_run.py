@@ -109,6 +109,7 @@ def test_a_resource_whose_events_all_became_dead_letters_has_failed(kaspr: Kaspr
         (timedelta(hours=2), "--waiting fail", 1),
         (timedelta(hours=2), "--waiting fail --only join/beds", 1),
         (timedelta(hours=2), "--waiting fail --only agent/ingest", 0),
+        (timedelta(hours=2), "bundles/shop --waiting fail --only agent/ingest", 1),
         (timedelta(hours=2), "--waiting fail --grace 3h", 0),
         (timedelta(minutes=2), "--waiting fail", 0),
         (timedelta(hours=2), "", 0),

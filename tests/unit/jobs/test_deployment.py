@@ -12,8 +12,8 @@ from kaspr_delta.jobs import Deployment
 
 
 def test_variables_of_the_bundle_become_settings() -> None:
-    deployment = Deployment.from_variables({"application": "shop", "workers": "3", "something_else": "x"})
-    assert (deployment.folder, deployment.workers, deployment.mode) == ("bundles/shop", 3, "scheduled")
+    deployment = Deployment.from_variables({"application": "shop", "mode": "continuous", "workers": "3", "else": "x"})
+    assert (deployment.folder, deployment.workers, deployment.mode) == ("bundles/shop", 3, "continuous")
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,15 @@ def test_variables_of_the_bundle_become_settings() -> None:
         ({"node_type": "i3.xlarge", "host": "https://adb-1.2.azuredatabricks.net"}, "is no node type of Azure"),
         ({"node_type": "Standard_DS3_v2", "host": "https://dbc-1.cloud.databricks.com"}, "is no node type of AWS"),
         ({"alert_schedule": "0 0 * * * ?"}, "alerts need the variable 'sql_warehouse'"),
+        ({"alert_silence": "6h"}, "alerts need the variable 'alert_schedule'"),
+        (
+            {"alert_silence": "long", "alert_schedule": "0 0 * * * ?", "sql_warehouse": "abc"},
+            "variable 'alert_silence'",
+        ),
+        ({"schema_prefix": "Staging-"}, "variable 'schema_prefix': 'Staging-' is no part of a name"),
+        ({"policy_id": "p1"}, "variable 'policy_id': it is for clusters, and tasks run on serverless compute"),
+        ({"spot": "true", "compute": "serverless", "mode": "continuous"}, "variable 'spot': it is for clusters"),
+        ({"usage_policy_id": "u1", "compute": "cluster"}, "variable 'usage_policy_id': it is for serverless compute"),
         ({"alert_schedule": "hourly", "sql_warehouse": "abc"}, "expected 6 or 7"),
     ],
 )

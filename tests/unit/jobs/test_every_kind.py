@@ -299,11 +299,11 @@ def test_a_waiting_resource_is_a_warning_of_the_bundle(bundle: Path) -> None:
 
 
 def test_alerts_and_a_dashboard_look_at_the_tables_of_the_application(bundle: Path) -> None:
-    made = deployed(
-        bundle, sql_warehouse="w1", alert_schedule="0 0 * * * ?", notify=("ann@example.com",), webhooks=("hook",)
-    )
+    looks = {"sql_warehouse": "w1", "alert_schedule": "0 0 * * * ?"}
+    made = deployed(bundle, **looks, alert_silence="6h", notify=("ann@example.com",), webhooks=("hook",))
+    assert len(deployed(bundle, **looks).alerts) == 2
     found = {key: dict[str, Any](alert.as_dict()) for key, alert in made.alerts.items()}
-    assert sorted(found) == ["every_kind__dead_letters", "every_kind__stopped"]
+    assert sorted(found) == ["every_kind__dead_letters", "every_kind__silent", "every_kind__stopped"]
     for alert in found.values():
         assert "FROM main.every_kind._kaspr_" in alert["query_text"]
         subscribers = alert["evaluation"]["notification"]["subscriptions"]

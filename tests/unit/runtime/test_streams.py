@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pyspark.errors import PySparkException
 
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.failures import Failures
@@ -77,6 +78,7 @@ class RunOfOne:
     over: bool = False
     done: list[str] = field(default_factory=list)
     resource: Any = field(default_factory=lambda: SimpleNamespace(timed=False))
+    recovery: Any = field(default_factory=lambda: SimpleNamespace(follow_sources=lambda _: None))
 
     @property
     def runner(self) -> RunOfOne:
@@ -119,6 +121,22 @@ def test_at_the_end_of_a_continuous_run(error: Exception | None, lost: bool, don
     with run.streams(error) as streams:
         streams.is_lost = lambda: lost
     assert run.done == done
+
+
+def test_where_streams_must_end_an_endless_one_is_no_failure_of_its_resource(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Any:
+        raise PySparkException("[INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED] Trigger type ProcessingTime")
+
+    run = RunOfOne()
+    monkeypatch.setattr(run, "start", refuse)
+    streams = run.streams()
+    streams.start([JOIN])
+    assert (streams.must_end, dict(streams.failures.errors)) == (True, {})
+    ending: Any = run.streams()
+    ending.every = None
+    ending.failures = SimpleNamespace(noting=lambda _: pytest.raises(PySparkException))
+    ending.start([JOIN])
+    assert not ending.must_end
 
 
 def test_a_stream_that_is_over_is_followed_by_the_next_one_at_a_look_every_interval() -> None:

@@ -119,10 +119,14 @@ def _longest_wait(look: Look) -> float | None:
     return longest
 
 
+def _is_this_process(facts: Facts) -> bool:
+    return (facts.host, facts.pid) == (socket.gethostname(), os.getpid())
+
+
 def batch_worker(bench: Bench) -> str:
     """Tell where the batch of the stream ran."""
     facts = bench.seen_in_batch
-    if (facts.host, facts.pid) == (socket.gethostname(), os.getpid()):
+    if _is_this_process(facts):
         return "in the process of the run"
     return f"in another process, {facts.pid} on host {facts.host}"
 
@@ -146,7 +150,10 @@ def lease(bench: Bench) -> str:
         raise SetupError(f"a batch did not see the renewals of a lease in {in_words(bench.patience)}")
     if longest > real.seconds - real.every:
         raise SetupError(f"a batch saw a renewal after {in_words(longest)}; a lease lasts {in_words(real.seconds)}")
-    return f"seen after {in_words(longest)} at most, renewed every {in_words(bench.every)}"
+    seen = f"seen after {in_words(longest)} at most, renewed every {in_words(bench.every)}"
+    if _is_this_process(bench.seen_in_batch):
+        return f"{seen}; by a batch in the process of the run: two doctors side by side try two machines"
+    return seen
 
 
 def endless_stream(bench: Bench) -> str:
@@ -232,7 +239,7 @@ PROBES = (
     ),
     Probe(
         "lease",
-        "Does another process see renewals of a lease in time?",
+        "Does a batch see renewals of a lease in time, in another process if it runs there?",
         lease,
         "a resource runs in one process at a time",
         "two runs could take one resource: let only one job run it",
@@ -241,7 +248,7 @@ PROBES = (
         "endless stream",
         "Does a stream that does not end read a row that comes when nothing was new?",
         endless_stream,
-        "`run --continuous` keeps its streams, where batches run in the process of the run",
+        "`run --continuous` keeps its streams, unless batches run in another process",
         "`run --continuous` runs rounds: streams end and start again, every --every",
         if_not="note",
     ),
