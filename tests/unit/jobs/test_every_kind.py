@@ -250,6 +250,7 @@ def test_what_is_deployed_holds_no_data(bundle: Path) -> None:
             "every-kind-dev",
         ),
         ({"schema": "shop", "catalog": "c"}, "unity://c.shop/kaspr_checkpoints", "every-kind-dev"),
+        ({"schema_prefix": "staging_"}, "unity://main.staging_every_kind/kaspr_checkpoints", "every-kind-dev"),
         ({"developer": "ann_lee"}, "unity://main.dev_ann_lee_every_kind/kaspr_checkpoints", "every-kind-dev-ann-lee"),
         (
             {"location": "s3://lake/", "schema": "shop"},
