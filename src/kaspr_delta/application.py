@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from typing_extensions import Self
 
+    from kaspr_delta.api.explanation import Explanation
     from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
     from kaspr_delta.api.table import TableHandle
     from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
@@ -214,6 +215,16 @@ class Application:
         if isinstance(plan, TableTableJoinPlan):
             return JoinHandle(self._spark, self.delta, plan, application)
         return StreamJoinHandle(plan, ChannelHandle(self._spark, self.delta, plan, application))
+
+    def explain(self, key: Any, join: str | None = None) -> Explanation:
+        """Why the result of a join of tables for a key is as it is, see ``JoinHandle.explain``.
+
+        ``join`` names it where there are several. Raises NotFoundError and UsageError.
+        """
+        names = [one.name for one in self.plan.joins if isinstance(one, TableTableJoinPlan)]
+        if join is None and len(names) != 1:
+            raise UsageError(f"name the join whose result is to be explained: {', '.join(names) or 'there is none'}")
+        return self.join(join or names[0]).explain(key)
 
     def channel(self, name: str) -> ChannelHandle:
         """A join's channel by the channel's name. Raises NotFoundError."""

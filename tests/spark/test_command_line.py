@@ -85,7 +85,7 @@ def test_errors_suggest_a_similar_name_or_the_right_command(warehouse: str) -> N
         kaspr("produce", "raw-order", "--warehouse", warehouse, text='{"key": 1, "value": 2}')
     with pytest.raises(NotFoundError, match="did you mean 'join/orders-products-join'"):
         kaspr("run", "--only", "join/orders-product-join", "--warehouse", warehouse)
-    with pytest.raises(UsageError, match="load the tables that it joins"):
+    with pytest.raises(UsageError, match="write the tables that it joins"):
         kaspr("table", "orders-products-join", "load", os.devnull, "--warehouse", warehouse)
 
 

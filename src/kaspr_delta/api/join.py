@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from kaspr_delta.api.explanation import Explanation
-from kaspr_delta.api.export import write_rows
+from kaspr_delta.api.export import export_format, write_rows
 from kaspr_delta.api.frames import Frames, table_of
 from kaspr_delta.api.table import Pairs, as_dict
 from kaspr_delta.api.topic import ChannelHandle
@@ -92,9 +92,10 @@ class JoinHandle(Frames):
         """
         from kaspr_delta.storage.spark.decoded import by_key
 
+        wanted = export_format(path, file_format)
         because(self.spark, "it exports the results of joins")
         ordered = by_key(self._read()) if "key" in self._json_columns else self._read().orderBy("key")
-        return write_rows(self._decoded(ordered), path, file_format)
+        return write_rows(self._decoded(ordered), path, wanted)
 
     def _decoded(self, rows: DataFrame) -> DataFrame:
         from kaspr_delta.storage.spark.decoded import decoded

@@ -83,6 +83,8 @@ class TableHandle(Frames):
             content = read_content(self.table.plan, source, rows_in(source, known), options, json=known == "json")
             return self.put_content(content)
         path = str(Path(source).absolute()) if Path(source).is_dir() else source
+        if "/" in path and not {"`", ":"} & set(path) and not (Path(path) / "_delta_log").is_dir():
+            raise UsageError(f"{source} is no Delta table: it has no folder _delta_log")
         spark = because(self.table.spark, f"it reads the Delta table {source}")
         rows = self.table.delta.read_elsewhere(spark, path)
         if self.table.plan.typed is not None:

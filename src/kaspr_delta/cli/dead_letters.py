@@ -63,7 +63,11 @@ def dead_letters(
     if retry:
         _retry(target, resource, only_failed=only_failed, yes=yes)
         return
-    print_lines(target.open().dead_letters(resource))
+    application = target.open()
+    letters = application.dead_letters(resource)
+    if resource is not None and not letters:
+        application.check([resource])
+    print_lines(letters)
 
 
 def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool) -> None:

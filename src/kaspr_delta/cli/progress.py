@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import threading
 import time
@@ -61,8 +62,22 @@ def print_lines(values: Iterable[Any]) -> None:
 
 
 def log_as_json() -> None:
-    """From now on everything on standard error is a JSON object a line, with ``at`` and ``event``."""
+    """From now on everything on standard error is a JSON object a line, with ``at`` and ``event``.
+
+    So is what this package and others log from warnings on.
+    """
     _as_json.set(True)
+    logging.basicConfig(level=logging.WARNING, handlers=[_JsonHandler()])
+
+
+class _JsonHandler(logging.Handler):
+    """Writes a logged message as a line of JSON."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = {"message": record.getMessage(), "logger": record.name}
+        if record.exc_info is not None:
+            fields["error"] = logging.Formatter().formatException(record.exc_info)
+        log("error" if record.levelno >= logging.ERROR else "warning", fields)
 
 
 def logs_json() -> bool:

@@ -26,9 +26,11 @@ def table(
         str, typer.Argument(help="A table, or a join of tables (its result).", autocompletion=complete_table)
     ],
     action: Annotated[
-        Literal["get", "dump", "load"], typer.Argument(help="One row, all rows, or write the rows of a file.")
+        Literal["get", "put", "dump", "load"],
+        typer.Argument(help="One row, write one row, all rows, or write the rows of a file."),
     ],
     argument: Annotated[str | None, typer.Argument(metavar="[KEY|FILE]", help="The key, or the file to load.")] = None,
+    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="put: the value.")] = None,
     key: Annotated[
         list[str] | None,
         typer.Option("--key", metavar="COLUMN", help="load: the column with the key; may be repeated."),
@@ -56,18 +58,20 @@ def table(
     number if it looks like one in every file (`100`, not `007`); --text and --number say what a column holds.
 
     A KEY is JSON where it can be read as such (`1` is a number, `"1"` is text), else text as it stands; of a table with
-    raw keys it is text. A value of null in a loaded file deletes the row. `get` of a key that is not there prints
-    no row and ends with 1. Rows of a table with windows have window_start and window_end too.
+    raw keys it is text. So is a VALUE. A value of null deletes the row, also in a loaded file. `get` of a key that is
+    not there prints no row and ends with 1. Rows of a table with windows have window_start and window_end too.
 
     For example:
 
         kaspr-delta table orders get O1
+        kaspr-delta table orders put O1 '{"product_id": "P100", "quantity": 2}'
         kaspr-delta table orders-products-join dump
         kaspr-delta table products load products.jsonl
         kaspr-delta table products load products.csv --key sku
     """
-    if (argument is None) != (action == "dump"):
-        expected = {"get": "a key", "load": "a file", "dump": "nothing more"}[action]
+    given = sum(one is not None for one in (argument, value))
+    if given != {"dump": 0, "put": 2}.get(action, 1):
+        expected = {"get": "a key", "put": "a key and a value", "load": "a file", "dump": "nothing more"}[action]
         raise UsageError(f"table {name} {action}: expected {expected} after it")
     if action != "load" and (key or text or number or file_format):
         raise UsageError(f"table {name} {action}: --key, --text, --number and --format are for load")
@@ -78,6 +82,8 @@ def table(
     application = target.open()
     if action == "dump":
         _print(handle_of(application, name).rows())
+    elif action == "put":
+        _put(application, name, argument or "", value or "")
     else:
         _get(application, name, argument or "")
 
@@ -88,6 +94,18 @@ def _get(application: Application, name: str, argument: str) -> None:
         console().print(f"{name} has no row {argument}", markup=False)
         raise typer.Exit(1)
     _print(rows)
+
+
+def _put(application: Application, name: str, argument: str, value: str) -> None:
+    _refuse_join(application, name)
+    plan, key = application.table(name), key_of(argument, raw=has_raw_keys(application, name))
+    plan.put({key: key_of(value, raw=False)})
+    note(f"{name} has the row {argument}" if value != "null" else f"{name} has no row {argument}")
+
+
+def _refuse_join(application: Application, name: str) -> None:
+    if application.plan.table(name) is None and application.plan.join(name) is not None:
+        raise UsageError(f"{name} is a join: write the tables that it joins")
 
 
 def _print(rows: Iterable[tuple[Any, Any]]) -> None:
@@ -104,8 +122,7 @@ def _load(target: Target, name: str, file: str, written_as: str | None, columns:
 
     options, file_format = LoadOptions.of(**columns), load_format(file, written_as)
     application = target.open()
-    if application.plan.table(name) is None and application.plan.join(name) is not None:
-        raise UsageError(f"{name} is a join: load the tables that it joins")
+    _refuse_join(application, name)
     table = application.table(name)
     if file_format == "delta" or table.table.plan.is_foreign:
         count = table.load(file, **columns, file_format=file_format)

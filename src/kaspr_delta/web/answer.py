@@ -52,10 +52,19 @@ class Answer:
         return cls(status, tuple(given), body)
 
 
-def problem(status: int, detail: str, headers: Iterable[tuple[str, str]] = ()) -> Answer:
-    """A problem with the request or the server, as JSON."""
+@dataclass(frozen=True, slots=True)
+class Problem(Answer):
+    """A problem with the request or the server, as JSON. ``admitted`` tells whether who asked may see pages."""
+
+    detail: str
+    admitted: bool
+
+
+def problem(status: int, detail: str, headers: Iterable[tuple[str, str]] = (), *, admitted: bool = True) -> Problem:
+    """The problem of a status. Browsers get it as a page."""
     problem = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
-    return Answer(status, (*headers, ("content-type", PROBLEM)), json.dumps(problem).encode())
+    given = (*headers, ("content-type", PROBLEM))
+    return Problem(status, given, json.dumps(problem).encode(), detail, admitted)
 
 
 def checked_status(selected: Any) -> int:

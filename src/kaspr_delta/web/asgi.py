@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
@@ -18,7 +18,7 @@ from starlette.responses import Response
 from kaspr_delta.plan.definition.paths import decoded
 from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.web.access import Access, Visitor, is_from_elsewhere
-from kaspr_delta.web.answer import JSON, Answer, problem
+from kaspr_delta.web.answer import JSON, Answer, Problem, problem
 from kaspr_delta.web.open_api import document
 from kaspr_delta.web.pages import RETRY, Pages
 from kaspr_delta.web.request import Request
@@ -58,8 +58,9 @@ class WebApplication:
                 return
             except Exception:  # noqa: BLE001  a traceback is never an answer
                 _log.exception("%s %s cannot be answered", scope["method"], scope["path"])
-                answer = self._problem(HttpRequest(scope), 500, "The server failed: its log has the cause.")
+                answer = problem(500, "The server failed: its log has the cause.")
             self.served.metrics.answered(answer.status, time.monotonic() - started)
+            answer = self._shown(HttpRequest(scope), answer)
             await _response(answer, head=scope["method"] == "HEAD")(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -76,19 +77,19 @@ class WebApplication:
         try:
             path = _path(http.scope)
         except ValueError:
-            return self._problem(http, 400, "the path is not UTF-8", admitted=False)
+            return problem(400, "the path is not UTF-8", admitted=False)
         if path == "/healthz":
             return Answer.of(200, (), {"ready": self.served.store.ready})
         page = self.pages is not None and (path == "/" or _is_page(path))
         if not self.access.admits(http.headers.get("authorization"), page=page):
             ways = 'Bearer, Basic realm="kaspr-delta"' if page else "Bearer"
             challenge = [("www-authenticate", ways)]
-            return self._problem(http, 401, "a bearer token is needed", challenge, admitted=False)
+            return problem(401, "a bearer token is needed", challenge, admitted=False)
         answer = await self._of_server(http, path)
         if answer is not None:
             return answer
         found = self.served.site.route(path)
-        return await self._of_view(http, *found) if found else self._problem(http, 404, "no web view answers this path")
+        return await self._of_view(http, *found) if found else problem(404, "no web view answers this path")
 
     async def _of_server(self, http: HttpRequest, path: str) -> Answer | None:
         """The server's own answer at a path, if any. All its paths are read-only, except the retry of dead letters."""
@@ -99,7 +100,7 @@ class WebApplication:
             return await to_thread.run_sync(system)
         if system is None:
             return None
-        return self._problem(http, 405, f"{path} is there to be read", [("allow", "GET, HEAD")])
+        return problem(405, f"{path} is there to be read", [("allow", "GET, HEAD")])
 
     async def _of_view(self, http: HttpRequest, route: Route, parameters: dict[str, str]) -> Answer:
         methods = route.methods
@@ -107,9 +108,9 @@ class WebApplication:
         if view is None:
             allowed = sorted({*methods, *(["HEAD"] if "GET" in methods else [])})
             text = f"{route.path.text} answers {', '.join(allowed)}"
-            return self._problem(http, 405, text, [("allow", ", ".join(allowed))])
+            return problem(405, text, [("allow", ", ".join(allowed))])
         if isinstance(view, str):
-            return self._problem(http, 503, view)
+            return problem(503, view)
         body = await _body(http, self.most_bytes)
         if isinstance(body, Answer):
             return body
@@ -129,7 +130,7 @@ class WebApplication:
 
     async def _retry(self, http: HttpRequest, pages: Pages) -> Answer:
         if is_from_elsewhere(http):
-            return self._problem(http, 403, "another site sends this form")
+            return problem(403, "another site sends this form")
         body = await _body(http, _FORM)
         if isinstance(body, Answer):
             return body
@@ -139,23 +140,17 @@ class WebApplication:
             self.served.metrics.sent(topic, records)
         return answer
 
-    def _problem(
-        self,
-        http: HttpRequest,
-        status: int,
-        detail: str,
-        headers: Iterable[tuple[str, str]] = (),
-        *,
-        admitted: bool = True,
-    ) -> Answer:
-        """A problem: a page below ``/ui`` and for browsers, else JSON. Who has no access does not get the menu."""
-        if self.pages is None or not _wants_page(http):
-            return problem(status, detail, headers)
-        if admitted:
-            page = self.pages.problem(self.served.site.plan, self.access.visitor(http), status, detail)
+    def _shown(self, http: HttpRequest, answer: Answer) -> Answer:
+        """The answer as it is sent: a problem is a page below ``/ui`` and for browsers; strangers see no menu."""
+        if self.pages is None or not isinstance(answer, Problem) or not _wants_page(http):
+            return answer
+        if answer.admitted:
+            plan, visitor = self.served.site.plan, self.access.visitor(http)
+            page = self.pages.problem(plan, visitor, answer.status, answer.detail)
         else:
-            page = self.pages.bare(status, detail)
-        return replace(page, headers=(*page.headers, *headers))
+            page = self.pages.bare(answer.status, answer.detail)
+        further = (header for header in answer.headers if header[0] != "content-type")
+        return replace(page, headers=(*page.headers, *further))
 
     def _system(self, path: str, visitor: Visitor) -> Callable[[], Answer] | None:
         """The server's own answer to a read of a path, if any. ``/`` leads to the pages if no view answers there."""

@@ -236,3 +236,13 @@ def test_raw_keys_are_found_by_their_bytes(app: Application) -> None:
 def test_a_join_with_a_stream_cannot_be_explained_by_key(app: Application) -> None:
     with pytest.raises(UsageError, match="no current value per key"):
         app.join("seen").explain("O1")
+    with pytest.raises(UsageError, match="no current value per key"):
+        app.explain("O1", "seen")
+
+
+def test_an_application_explains_the_result_of_its_only_join_of_tables_or_of_a_named_one(app: Application) -> None:
+    app.table("files").put({b"b": {"n": 2}})
+    found = app.explain(b"b", "copies")
+    assert [row["value"] for row in found.stations[0].rows] == [{"n": 2}]
+    with pytest.raises(UsageError, match=r"name the join whose result is to be explained: .*copies"):
+        app.explain(b"b")

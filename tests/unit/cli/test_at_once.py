@@ -74,6 +74,10 @@ def test_rows_are_loaded_read_and_exported_without_java(place: Place) -> None:
     place.kaspr("table", "orders", "load", "changed.jsonl")
     rows = {one["key"]: one["value"] for one in map(json.loads, place.kaspr("table", "orders", "dump"))}
     assert (len(rows), rows["O6"]) == (ROWS - 1, {"product_id": "P0"})
+    place.kaspr("table", "orders", "put", "O6", '{"quantity": 9}')
+    assert place.kaspr("table", "orders", "get", "O6") == ['{"key":"O6","value":{"quantity":9}}']
+    place.kaspr("table", "orders", "put", "new", "1")
+    place.kaspr("table", "orders", "put", "new", "null")
     place.kaspr("export", "orders", "orders.csv")
     assert len((place.folder / "orders.csv").read_text().splitlines()) == ROWS
 

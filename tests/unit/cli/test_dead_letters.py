@@ -34,6 +34,14 @@ def test_retry_needs_no_spark_and_names_letters_that_cannot_be_retried(kaspr: Ka
     assert delta.count("topic__raw_orders") == 2
 
 
+def test_dead_letters_of_a_resource_that_is_not_there_are_an_error(kaspr: Kaspr, tmp_path: Path) -> None:
+    apply_manifests(Warehouse(str(tmp_path)), load_path(BUNDLE))
+    unknown = kaspr("dead-letters", "--resource", "agent/ingest-order", "--warehouse", tmp_path)
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "agent/ingest-order" in unknown.err
+    assert kaspr("dead-letters", "--resource", "agent/ingest-orders", "--warehouse", tmp_path).code == 0
+
+
 OTHER = manifests("order-system", "KasprAgent/audit: {input: {topic: {name: raw-orders}}}")
 OTHER_READERS = (
     "topic raw-orders is also read by agent/audit, which would get 1 record of agent/ingest-orders a second time"

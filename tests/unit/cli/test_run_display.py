@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import sys
 from collections.abc import Iterable
 from contextvars import copy_context
 
@@ -81,6 +83,29 @@ def test_json_lines_show_batches_failures_and_changes_of_lag(capsys: pytest.Capt
     counts = {"rowsIn": 1, "rowsOut": 1, "deadLetters": 1, "lag": 1, "seconds": 2.0}
     assert lines[2] == {"event": "batch", "resource": "join/j", "checkpoint": "c1", "batch": 2, **counts}
     assert lines[3]["message"] == "no"
+
+
+INVALID = "invalid literal for int() with base 10: 'no'"
+
+
+def test_with_json_lines_what_is_logged_is_json_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = logging.getLogger("tests.root")
+    monkeypatch.setattr(logging, "root", root)
+    copy_context().run(log_as_json)
+    (handler,) = root.handlers
+    handler.handle(logging.LogRecord("delta", logging.WARNING, "f.py", 1, "%s is late", ("orders",), None))
+    try:
+        int("no")
+    except ValueError:
+        handler.handle(logging.LogRecord("delta", logging.ERROR, "f.py", 1, "failed", (), sys.exc_info()))
+    late, failed = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (late["event"], late["message"], late["logger"]) == ("warning", "orders is late", "delta")
+    assert (failed["event"], failed["error"].splitlines()[-1]) == (
+        "error",
+        "ValueError: invalid literal for int() with base 10: 'no'",
+    )
 
 
 def test_with_json_lines_notes_and_the_report_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:

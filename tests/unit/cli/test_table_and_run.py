@@ -51,7 +51,7 @@ def test_a_row_to_load_has_key_and_value_and_nothing_else(
     answer = kaspr("table", "orders", "load", file, "--warehouse", warehouse)
     assert answer.code == 2
     assert f"{file}:2: expected an object with key and value" in answer.err
-    assert "Starting Spark" not in answer.err
+    assert "Spark starts" not in answer.err
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_malformed_file_to_load_is_an_error_before_spark_starts(  # noqa: PLR0
     answer = kaspr("table", "orders", "load", tmp_path / file, *arguments, "--warehouse", warehouse)
     assert answer.code == 2
     assert message in " ".join(answer.err.split())
-    assert "Starting Spark" not in answer.err
+    assert "Spark starts" not in answer.err
 
 
 @pytest.mark.parametrize("file", ["rows.csv", "rows.jsonl"])
@@ -85,11 +85,28 @@ def test_a_file_to_load_that_is_not_utf8_is_an_error_with_its_place(
     assert f"{tmp_path / file}:{place}: this is not UTF-8 text: byte 0xe9; save the file as UTF-8" in answer.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("export", "orders-products-join", "joined.txt"), "expected a file name that ends in .csv or .parquet"),
+        (("table", "orders", "load", "./gone", "--format", "delta"), "./gone is no Delta table"),
+        (("table", "orders", "put", "O1"), "table orders put: expected a key and a value after it"),
+        (("table", "orders-products-join", "put", "O1", "1"), "orders-products-join is a join: write the tables"),
+    ],
+)
+def test_what_cannot_be_written_or_read_is_refused_before_spark_starts(
+    kaspr: Kaspr, warehouse: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    answer = kaspr(*arguments, "--warehouse", warehouse)
+    assert (answer.code, message in " ".join(answer.err.split())) == (2, True), answer.err
+    assert "Spark starts" not in answer.err
+
+
 def test_a_name_to_load_that_is_no_table_is_refused_before_spark_starts(kaspr: Kaspr, warehouse: Path) -> None:
     unknown = kaspr("table", "product", "load", "rows.csv", "--warehouse", warehouse)
     join = kaspr("table", "orders-products-join", "load", "rows.csv", "--warehouse", warehouse)
     assert (unknown.code, unknown.err) == (2, "no table 'product' (did you mean 'products'?)\n")
-    assert (join.code, join.err) == (2, "orders-products-join is a join: load the tables that it joins\n")
+    assert (join.code, join.err) == (2, "orders-products-join is a join: write the tables that it joins\n")
 
 
 @pytest.mark.parametrize(("path", "message"), [("nowhere", "nowhere"), ("m.yaml", "m.yaml:2:7: error")])

@@ -124,6 +124,8 @@ def test_a_dead_letter_is_retried_only_by_the_form_of_its_page(failed: Shop) -> 
         elsewhere = shop.client.post("/ui/dead-letters/retry", data=form, headers={"sec-fetch-site": "cross-site"})
         assert elsewhere.status_code == 403
         assert shop.client.post("/ui/dead-letters/retry", content=b"x" * 20_000).status_code == 413
+        large = shop.client.post("/ui/dead-letters/retry", content=b"x" * 20_000)
+        assert (large.headers["content-type"], large.headers["connection"]) == ("text/html; charset=utf-8", "close")
         done = shop.client.post("/ui/dead-letters/retry", data=form)
         assert (done.status_code, done.headers["location"]) == (303, "/ui/dead-letters?sent=1&lost=0")
         assert on_topic(shop) == [EVIL.encode()] * 2

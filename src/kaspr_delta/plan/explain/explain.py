@@ -64,7 +64,9 @@ def _topic(topic: plans.TopicPlan) -> str:
 
 def _table(table: plans.TablePlan) -> str:
     of, window = table.serializers, f", {_window(table.window)}" if table.window else ""
-    return f"{of.key}/{of.value}, {table.partitions} partitions, changelog {table.changelog}{window}"
+    source = None if table.typed is None else table.typed.source
+    read = "" if source is None else f", source {source}"
+    return f"{of.key}/{of.value}, {table.partitions} partitions, changelog {table.changelog}{window}{read}"
 
 
 def _agent(agent: plans.AgentPlan) -> str:
