@@ -22,6 +22,9 @@ LONGEST_VALUE = 1_000
 DEEPEST_VALUE = 100
 """Levels of mappings and lists. Reading calls itself for each level, and Python allows about 1,000 calls in all."""
 
+MOST_TABLES_IN_A_RESULT = 100
+"""Tables of which the result of a join has rows, if it joins results. Each has columns of its own in these rows."""
+
 COST_OF_A_VALUE = 50
 """Characters that take as long to read as a value does, however short it is."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import tracemalloc
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -133,3 +134,29 @@ def test_the_files_of_a_folder_share_one_limit(tmp_path: Path) -> None:
         (tmp_path / f"{number}.yaml").write_text("".join(f"a{n}: {'x' * LONGEST_TEXT}\n" for n in range(12)))
     last = load_path(tmp_path).findings[-1]
     assert (Path(last.location.file).name, TOO_MUCH in last.message) == ("2.yaml", True)
+
+
+def joins(sides: Iterable[tuple[int, int, int]]) -> str:
+    """Joins, by the numbers of each one and of its sides."""
+    head = HEAD.replace("name: a,", "name: j{n},")
+    return "---\n".join(
+        head.format(kind="KasprJoin", n=n) + f"  leftTable: j{left}\n  rightTable: j{right}\n  on: key\n"
+        for n, left, right in sides
+    )
+
+
+RING = joins((n, (n - 1) % 60, (n - 2) % 60) for n in range(60))
+DOUBLED = TABLE.replace("name: a", "name: j0") + "---\n" + joins((n, n - 1, n - 1) for n in range(1, 31))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (RING, "these are defined by one another"),
+        (DOUBLED, "has rows of 128 tables, for it joins results; the most is 100"),
+    ],
+    ids=["a ring in which each joins two others", "each joins the one before with itself"],
+)
+def test_joins_of_joins_take_no_time_that_grows_with_their_ways_to_one_another(text: str, message: str) -> None:
+    (found,) = (one for one in findings(text) if "error" in one)
+    assert message in found

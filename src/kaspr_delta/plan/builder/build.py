@@ -18,7 +18,7 @@ from kaspr_delta.plan.builder.delta_names import claims, refuse_clashes
 from kaspr_delta.plan.builder.joins import join_plans
 from kaspr_delta.plan.builder.notes import note_calls_from_workers, note_fields_without_effect
 from kaspr_delta.plan.builder.on_change import reactions
-from kaspr_delta.plan.builder.order import data_flow, definition_cycles, groups, stages
+from kaspr_delta.plan.builder.order import data_flow, definition_cycles, groups, stages, tables_in_results
 from kaspr_delta.plan.builder.pipelines import agent_plan, refuse_addresses_twice, task_plan, web_view_plan
 from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.sides import Sides
@@ -32,6 +32,7 @@ from kaspr_delta.plan.names import application_id, changelog_topic, delta_name
 from kaspr_delta.spec.cron import quartz_problem, timezone_problem
 from kaspr_delta.spec.diagnostics import Finding, Report, has_errors, sorted_findings
 from kaspr_delta.spec.join import JoinSpec
+from kaspr_delta.spec.limits import MOST_TABLES_IN_A_RESULT
 from kaspr_delta.spec.loader import LoadedManifests
 from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.resource import ResourceSpec
@@ -99,7 +100,6 @@ def _plan(references: References) -> Plan:
     note_calls_from_workers(agents, report)
     bound = [topic for topic in topics if topic.binding is not None]
     edges = data_flow(joins, aggregations, agents, {table.name: table for table in tables}, changelogs)
-    _refuse_circles(application, edges, report)
     plan = Plan(
         application=application.name,
         application_id=application_id(application.name),
@@ -125,7 +125,8 @@ def _plan(references: References) -> Plan:
         job_schedule=_job_schedule(application, report),
         location=application.location,
     )
-    if not definition_cycles(edges):  # the type of a row in a circle is undefined
+    # The type of a row in a circle is undefined, and that of a row of too many tables takes too long.
+    if not _refuse_circles(application, edges, report) and not _refuse_large_results(application, plan, report):
         _refuse_misfits(application, plan, report)
     return plan
 
@@ -148,15 +149,34 @@ def _refuse_misfits(application: DeclaredApplication, plan: Plan, report: Report
             report.error(declared.at(locations[part]), f"join '{join.name}': {message}", hint)
 
 
-def _refuse_circles(application: DeclaredApplication, edges: tuple[Edge, ...], report: Report) -> None:
+def _refuse_large_results(application: DeclaredApplication, plan: Plan, report: Report) -> bool:
+    """Report results of joins that have rows of too many tables; return whether there are any."""
+    large = {
+        label: many
+        for label, many in tables_in_results(plan.joins, plan.edges).items()
+        if many > MOST_TABLES_IN_A_RESULT
+    }
+    for label, many in list(large.items())[:1]:  # the others join this one
+        join = application.joins[label.removeprefix("join/")]
+        message = f"join '{join.name}' has rows of {many:,} tables, for it joins results; the most is "
+        report.error(
+            join.location, f"{message}{MOST_TABLES_IN_A_RESULT}", "let an agent write a table of what is needed"
+        )
+    return bool(large)
+
+
+def _refuse_circles(application: DeclaredApplication, edges: tuple[Edge, ...], report: Report) -> bool:
+    """Report circles of definitions; return whether there are any."""
     locations = {
         **{f"table/{table.name}": table.key_at("from") for table in application.tables.values()},
         **{f"join/{join.name}": join.location for join in application.joins.values()},
     }
-    for circle in definition_cycles(edges):
+    circles = definition_cycles(edges)
+    for circle in circles:
         defined = " -> ".join(f"{label} (at {locations[label]})" for label in circle)
         message = f"these are defined by one another: {defined} -> {circle[0]}"
         report.error(locations[circle[0]], message, "break the circle")
+    return bool(circles)
 
 
 def _refuse_shared_channels(application: DeclaredApplication, report: Report) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from kaspr_delta.plan.definition import resources as plans
 from kaspr_delta.plan.definition.application import Stage
@@ -78,16 +79,42 @@ def definition_cycles(edges: Iterable[Edge]) -> tuple[tuple[str, ...], ...]:
     """Circles of definitions, such as a join over its own result. Circles through agents are not among them.
 
     An agent reacts to events, so a circle through it is a loop of messages that comes to rest; a circle of definitions
-    has no beginning.
+    has no beginning. Of definitions that reach one another there is one circle, a shortest one: there may be more than
+    anybody can read.
     """
     defined = [edge for edge in edges if not edge.source.startswith("agent/") and not edge.target.startswith("agent/")]
     graph = _graph(defined)
-    if not any(len(part) > 1 or part[0] in graph[part[0]] for part in parts_in_order(graph)):
-        return ()
-    import networkx as nx
+    circles = (_shortest_circle(graph, part) for part in parts_in_order(graph))
+    return tuple(sorted(circle for circle in circles if circle))
 
-    circular: nx.DiGraph[str] = nx.DiGraph([(edge.source, edge.target) for edge in defined])
-    return tuple(sorted(_from_the_first(circle) for circle in nx.simple_cycles(circular)))
+
+def _shortest_circle(graph: Graph, part: Sequence[str]) -> tuple[str, ...]:
+    """A shortest circle through the first label of a part, inside it; empty if there is none."""
+    start, inside = part[0], frozenset(part)
+    came_from: dict[str, str] = {}
+    reached = [start]
+    for label in reached:
+        for target in sorted(graph[label]):
+            if target == start:
+                circle = [label]
+                while circle[-1] != start:
+                    circle.append(came_from[circle[-1]])
+                return tuple(reversed(circle))
+            if target in inside and target not in came_from:
+                came_from[target] = label
+                reached.append(target)
+    return ()
+
+
+def tables_in_results(joins: Iterable[JoinPlan], edges: Iterable[Edge]) -> dict[str, int]:
+    """By join of tables, how many tables its result has rows of: those of a result that it joins count all."""
+    of = {str(join.ref): join for join in joins if isinstance(join, TableTableJoinPlan)}
+    found: dict[str, int] = {}
+    for label in chain.from_iterable(parts_in_order(_graph(edges))):
+        if label in of:
+            sides = (f"join/{side}" for side in (of[label].left, of[label].right))
+            found[label] = sum(found.get(side, 1) for side in sides)
+    return found
 
 
 def _edges_of_agent(
@@ -108,12 +135,6 @@ def _edges_of_agent(
 
 def _node(topic: str, changelogs: Mapping[str, str]) -> str:
     return f"table/{changelogs[topic]}" if topic in changelogs else f"topic/{topic}"
-
-
-def _from_the_first(circle: list[str]) -> tuple[str, ...]:
-    """A circle, beginning with the label that sorts first."""
-    start = circle.index(min(circle))
-    return (*circle[start:], *circle[:start])
 
 
 def _graph(edges: Iterable[Edge], labels: Iterable[str] = ()) -> Graph:

@@ -78,7 +78,14 @@ def test_resources_without_edges_run_too() -> None:
         ("table/a -> table/a", 1),
         ("topic/x -> table/a -> join/b -> table/c -> join/b", 1),
         ("topic/x -> table/a -> agent/b -> topic/x", 0),
+        ("join/a -> join/b -> join/a\njoin/c -> join/d -> join/c", 2),
+        ("join/a -> join/b -> join/c -> join/a\njoin/b -> join/a\njoin/c -> join/b", 1),
     ],
 )
 def test_cycles_of_definitions_are_found_unless_they_go_through_agents(chains: str, cycles: int) -> None:
     assert len(definition_cycles(edges(chains))) == cycles
+
+
+def test_of_definitions_that_reach_one_another_a_shortest_circle_is_named() -> None:
+    many = "join/a -> join/b -> join/c -> join/d -> join/a\njoin/c -> join/a"
+    assert definition_cycles(edges(many)) == (("join/a", "join/b", "join/c"),)
