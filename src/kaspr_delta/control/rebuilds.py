@@ -16,6 +16,7 @@ from kaspr_delta.plan.definition.state_definitions import compared_with, definit
 from kaspr_delta.plan.names import differences_table
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.storage.layout import EVENTS
+from kaspr_delta.storage.native.readable import readable
 
 Query = Callable[[str, str], Sequence[dict[str, Any]]]
 """Returns the rows of a SELECT over a Delta table, which it calls ``t``; none where there is no table."""
@@ -27,22 +28,35 @@ def start_in(query: Query, log: str) -> Start | None:
     return next((Start.from_json(row["start"]) for row in newest), None)
 
 
-def _starts(plan: Plan, query: Query, refs: Sequence[ResourceRef]) -> dict[ResourceRef, Start]:
-    """The starts of those resources that have begun. The logs are asked at once: each may be a statement elsewhere."""
+def _starts(plan: Plan, query: Query, refs: Sequence[ResourceRef]) -> dict[ResourceRef, Start | str]:
+    """The starts of those resources that have begun, or the reason why a log cannot be read.
+
+    The logs are asked at once: each may be a statement elsewhere.
+    """
+
+    def start_of(ref: ResourceRef) -> Start | str | None:
+        return readable(f"the log of {ref}", lambda: start_in(query, plan.log_of(ref)))
+
     with ThreadPoolExecutor() as at_once:
-        found = at_once.map(lambda ref: start_in(query, plan.log_of(ref)), refs)
+        found = at_once.map(start_of, refs)
         return {ref: start for ref, start in zip(refs, found, strict=True) if start is not None}
 
 
 def rebuilds_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:
     """The resources that cannot go on from their states, with the reasons and remedies.
 
-    Those that the next run rebuilds by itself are not among them.
+    A resource whose log cannot be read is one of them. Those that the next run rebuilds by itself are not.
     """
     made = {ref: definition_of(plan, ref) for ref in plan.runs if plan.reaction(ref) != "rebuild"}
     starts = _starts(plan, query, [ref for ref, definition in made.items() if definition])
     found = {}
     for ref, start in starts.items():
+        if isinstance(start, str):
+            found[ref] = (
+                f"the log of {ref} cannot be read, the table {plan.log_of(ref)}: {start}. Restore it to an earlier"
+                f" version, or let {ref} begin anew: kaspr-delta delete {ref.kind} {ref.name} --purge"
+            )
+            continue
         error = rebuild_needed(ref, start.definition, made[ref])
         if error is not None:
             compared = comparison_in(query, ref, made[ref]) if plan.reaction(ref) == "side-by-side" else ""
@@ -63,7 +77,8 @@ def comparison_in(query: Query, ref: ResourceRef, definition: Mapping[str, str])
 def migrations_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:
     """The resources whose states have another format, each with the changes by the next run, or why that refuses it."""
     starts = _starts(plan, query, plan.runs)
-    others = {ref: one.format for ref, one in starts.items() if one.format != STATE_FORMAT}
+    known = {ref: one.format for ref, one in starts.items() if isinstance(one, Start)}
+    others = {ref: found for ref, found in known.items() if found != STATE_FORMAT}
     return {ref: _next_run(ref, found) for ref, found in others.items()}
 
 

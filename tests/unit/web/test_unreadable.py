@@ -12,6 +12,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 
+from kaspr_delta.plan.names import channel_table
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS, TOPIC
 from tests.folders import append_rows, folder_of, path_of
 from tests.unit.web.conftest import Serving, Shop, manifest, plan_of, view
@@ -160,6 +161,20 @@ def test_an_unreadable_system_table_costs_only_its_own_figures(serving: Serving,
         letters = shop.client.get("/ui/dead-letters")
         assert letters.status_code == (503 if table == DEAD_LETTERS else 200)
         assert "<nav" in letters.text
+
+
+def test_a_resource_whose_log_cannot_be_read_is_not_ready_and_the_others_are(serving: Serving) -> None:
+    others = [manifest("KasprTable", name, "{}") for name in ("orders", "products")]
+    joins = [
+        manifest("KasprJoin", name, "leftTable: orders\nrightTable: products\non: key") for name in ("broken", "whole")
+    ]
+    with serving(USERS, *others, *joins) as shop:
+        broken_log(folder_of(shop.delta.namespace, channel_table("broken-channel")))
+        for path in (*(path for path in PATHS if "stock" not in path), "/ui/join/broken", "/ui/join/whole"):
+            assert shop.client.get(path).status_code == 200, path
+        assert "the log of join/broken cannot be read" in shop.client.get("/ui/join/broken").text
+        assert "cannot be read" not in shop.client.get("/ui/join/whole").text
+        assert shop.client.get("/status/").text.count("cannot be read") == 1
 
 
 BOUND = manifest(
