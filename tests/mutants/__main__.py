@@ -24,6 +24,8 @@ _NOT_COPIED = shutil.ignore_patterns(".*", "build", "dist", "spark-warehouse", "
 # A fault may make a test wait for ever: a test is stopped, and has found the fault, after so many seconds.
 _LONGEST_TEST = 300
 _FAILED = 1
+# The tests that `make test` leaves out.
+_LONGER = "slow or further"
 _FIRST = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
 
 
@@ -55,7 +57,7 @@ def tried(fault: Fault, tree: Path, *, java: bool) -> Outcome:
         tests = (*fault.tests, *(fault.java if java else ()))
         outcome = run(tests, tree) if tests else Outcome("not found")
         if java and fault.longer and outcome.result == "not found":
-            return run(fault.longer, tree, "slow or further")
+            return run(fault.longer, tree, _LONGER)
         return outcome
     finally:
         shutil.copy2(fault.source(ROOT), source)
@@ -76,7 +78,7 @@ def run(tests: Sequence[str], tree: Path, kind: str = "not slow and not further"
     failed = _FIRST.search(done.stdout)
     if done.returncode == _FAILED:
         by = failed[1] if failed else "a test that ended the run"
-        return Outcome("found", f"{by} (make test-all)" if kind == "slow" else by, seconds)
+        return Outcome("found", f"{by} (make test-all)" if kind == _LONGER else by, seconds)
     return Outcome("not run", next(reversed((done.stdout + done.stderr).splitlines()), ""), seconds)
 
 

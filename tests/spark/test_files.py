@@ -321,9 +321,11 @@ def test_what_a_table_exports_another_one_loads_and_keys_keep_their_kind(spark: 
             other.delete([key for key, _ in other.rows()])
         assert other.load(str(tmp_path / source)) == one.df.count()
         assert other.rows() == one.rows(), source
-    items.df.selectExpr("id", "9.999D AS price").write.format("delta").save(str(tmp_path / "rounds"))
-    with pytest.raises(UsageError, match=r"column price has 2 values that are not DECIMAL\(20,2\)"):
-        items.load(str(tmp_path / "rounds"))
+    for price in ("9.999D", "0.1F"):
+        rounds = items.df.selectExpr("id", f"{price} AS price")
+        rounds.write.format("delta").mode("overwrite").option("overwriteSchema", True).save(str(tmp_path / "rounds"))
+        with pytest.raises(UsageError, match=r"column price has 2 values that are not DECIMAL\(20,2\)"):
+            items.load(str(tmp_path / "rounds"))
 
 
 def test_tables_are_loaded_from_files_and_results_exported_to_them(spark: SparkSession, tmp_path: Path) -> None:

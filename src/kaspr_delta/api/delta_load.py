@@ -73,7 +73,10 @@ def _is_bad(column: TableColumn, has: Type) -> Column:
     value = F.col(quoted(column.name))
     if has == column.type:
         return F.lit(False)
-    there_and_back = value.try_cast(str(column.type)).try_cast(str(has))
+    # A FLOAT takes a rounded DECIMAL for its own value: a DOUBLE tells the two apart.
+    own = "DOUBLE" if has.name == "FLOAT" and column.type.name == "DECIMAL" else str(has)
+    value = value.cast(own)
+    there_and_back = value.try_cast(str(column.type)).try_cast(own)
     return value.isNotNull() & ~F.coalesce(there_and_back == value, F.lit(False))
 
 

@@ -61,6 +61,10 @@ class LoadOptions:
         """Whether they say what columns hold."""
         return bool(self.text or self.number)
 
+    def says_type_of(self, columns: Sequence[str]) -> bool:
+        """Whether they say what each of these columns holds."""
+        return {*columns} <= {*self.text, *self.number}
+
     def refuse_types(self, table: str) -> None:
         """Raise UsageError if they say what columns of a table with a schema hold."""
         if self.says_types:
@@ -153,7 +157,7 @@ def _texts(plan: TablePlan, source: str, rows: Iterable[FileRow], options: LoadO
         count += 1
     if count and unseen:
         raise UsageError(f"{source} has no column {_listed(unseen)}, which is to hold texts or numbers")
-    infers = not (json or options.says_types)
+    infers = not json and not options.says_type_of(options.key or ("key",))
     return Content(source, count, texts, kinds=cells.kinds, key=options.key or ("key",), infers=infers)
 
 
@@ -223,7 +227,7 @@ def wanted_columns(typed: TypedPlan, table: str, source: str, found: Sequence[st
     if key and len(key) != len(typed.key):
         raise UsageError(f"the key of {table} has the columns {', '.join(typed.key)}: name as many (--key)")
     names = [column.name for column in typed.columns]
-    unknown = set(found) - set(names) - set(key) - _EXPORTED
+    unknown = set(found) - set(names) - set(key) - {WRITTEN_AT}
     missing = set(key or typed.key) - set(found)
     if unknown or missing:
         problem = f"no column {_listed(missing)}, of the key" if missing else f"columns of its own: {_listed(unknown)}"

@@ -228,6 +228,7 @@ TYPED = plan_of("id STRING, note STRING")
         (TYPED, "id,note\n1,x\n1,y\n", [":3: it has the key of another row: 1"]),
         (TYPED, "note\nx\n", [" has no column id, of the key (the columns of t are id, note)"]),
         (TYPED, "id,extra\n1,x\n", [" has columns of its own: extra (the columns of t are id, note)"]),
+        (TYPED, "id,timestamp\n1,x\n", [" has columns of its own: timestamp (the columns of t are id, note)"]),
         (plan_of(), "sku,name\n,a\n", [":2: the key column sku is empty"]),
         (plan_of(), "id,name\n1,a\n", [":2: there is no column 'sku' (there are: id, name)"]),
         (plan_of(), "sku,name\n1,a,b\n", [":2: expected 2 fields, found 3"]),
@@ -292,6 +293,12 @@ def test_options_say_what_is_text_and_what_is_a_number(tmp_path: Path) -> None:
     ]
     with pytest.raises(UsageError, match="table 't' has a schema"):
         content(file, plan_of("sku STRING, zip STRING", ("sku",)), text="sku")
+
+
+def test_kinds_of_keys_are_inferred_unless_options_name_all_columns_of_the_key(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.csv", "sku,name\n100,Lamp\n")
+    given: list[dict[str, Any]] = [{}, {"text": "name"}, {"text": "sku"}, {"number": "sku", "text": "name"}]
+    assert [content(file, plan_of(), key="sku", **one).infers for one in given] == [True, True, False, False]
 
 
 def test_what_was_inferred_is_told(tmp_path: Path) -> None:
