@@ -19,7 +19,7 @@ from kaspr_delta.control.events import (
     events_of_change,
     events_of_waiting,
 )
-from kaspr_delta.errors import NotFoundError, SetupError
+from kaspr_delta.errors import ManifestError, NotFoundError, SetupError
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.spec.kinds import short_kind
@@ -232,8 +232,11 @@ def manifests(documents: Iterable[Document]) -> Resources:
 
 
 def _manifest(document: Document) -> Manifest:
-    (manifest,) = document.load().manifests
-    return manifest.manifest
+    """The manifest. Raises ManifestError for one that an older version has applied, and that this one refuses."""
+    found = document.load()
+    if not found.manifests:
+        raise ManifestError(found.findings)
+    return found.manifests[0].manifest
 
 
 # A registry is read again whenever it may have changed, but most of its documents have not.
