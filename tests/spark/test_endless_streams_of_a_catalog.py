@@ -19,17 +19,10 @@ from kaspr_delta.storage.tables import Tables
 from tests.connect import ON_CONNECT
 from tests.continuous import running, wait_until
 from tests.manifests import opened
+from tests.spark.priced import PRICED, prices
 from tests.spark.statements import noted_statements
 
-SHOP = """
-KasprTable/orders: {}
-KasprTable/products: {}
-KasprJoin/priced:
-  leftTable: orders
-  rightTable: products
-  extractor: {python: "def product(order): return order['product']"}
-  outputChannel: priced
-"""
+SHOP = PRICED + "  outputChannel: priced\n"
 JOIN = ["join/priced"]
 CHANNEL = "channel__priced"
 
@@ -65,10 +58,6 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Tables, "stream", noting)
     return tables
-
-
-def prices(app: Application) -> dict[str, int]:
-    return {key: pair["right"]["price"] for key, pair in app.join("priced").to_dict().items()}
 
 
 def emissions(app: Application) -> list[tuple[str, int]]:

@@ -17,16 +17,13 @@ from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from tests.folders import delta_rs
 from tests.manifests import opened
 from tests.spark.dying import lost_power
+from tests.spark.priced import PRICED
 
 pytestmark = pytest.mark.further
 
-MANIFESTS = """
-KasprTable/orders: {}
-KasprTable/products: {}
-KasprJoin/priced:
-  leftTable: orders
-  rightTable: products
-  extractor: {python: "def product(order): return order['product']"}
+MANIFESTS = (
+    PRICED
+    + """\
 KasprTable/sold: {from: {table: orders}, groupBy: {python: "def product(order): return order['product']"}, count: {}}
 KasprJoin/shipped:
   leftStream: {topic: shipments}
@@ -35,6 +32,7 @@ KasprJoin/shipped:
   type: left
   outputChannel: shipped
 """
+)
 # The resources that keep state, each with the keys of dead letters of records, which no rebuild makes anew.
 REBUILT: dict[str, list[str]] = {"join/priced": [], "table/sold": [], "join/shipped": ['"s"']}
 

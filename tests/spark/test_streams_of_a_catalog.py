@@ -33,19 +33,14 @@ from tests.continuous import running, wait_until
 from tests.manifests import opened
 from tests.spark import shapes
 from tests.spark.dying import watched_writes
+from tests.spark.priced import PRICED, prices
 from tests.spark.statements import noted_statements
 from tests.unity_catalog import EXTERNAL
 
 # An application whose agents share a table.
-SHOP = """
-KasprTable/orders: {}
-KasprTable/products: {}
-KasprTable/totals: {defaultSelector: {python: "def default(): return int"}}
-KasprJoin/priced:
-  leftTable: orders
-  rightTable: products
-  extractor: {python: "def product(order): return order['product']"}
+SHOP = f"""{PRICED}\
   outputChannel: priced
+KasprTable/totals: {{defaultSelector: {{python: "def default(): return int"}}}}
 """
 ADD = """
 KasprAgent/add-%s:
@@ -99,10 +94,6 @@ def documented_statements(text: str = r"\*\*(\d+) statements\*\*") -> int:
 
 def produce(app: Application, topic: str, **values: Any) -> None:
     app.topic(topic).produce([{"key": key, "value": value} for key, value in values.items()])
-
-
-def prices(app: Application) -> dict[str, int]:
-    return {key: pair["right"]["price"] for key, pair in app.join("priced").to_dict().items()}
 
 
 @pytest.mark.further

@@ -84,9 +84,10 @@ def plan(
 
         print_costs(target, plans, output, options)
         return
-    migrations = _migrations(target, plans, options)
     screen = results()
-    match output or ("table" if screen.is_terminal else "text"):
+    shown = output or ("table" if screen.is_terminal else "text")
+    migrations = [] if shown == "mermaid" else _migrations(target, plans, options)
+    match shown:
         case "table":
             for plan in plans:
                 screen.print(as_table(plan), markup=False)

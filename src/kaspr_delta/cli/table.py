@@ -98,8 +98,8 @@ def _get(application: Application, name: str, argument: str) -> None:
 
 def _put(application: Application, name: str, argument: str, value: str) -> None:
     _refuse_join(application, name)
-    plan, key = application.table(name), key_of(argument, raw=has_raw_keys(application, name))
-    plan.put({key: key_of(value, raw=False)})
+    key = key_of(argument, raw=has_raw_keys(application, name))
+    application.table(name).put({key: key_of(value, raw=False)})
     note(f"{name} has the row {argument}" if value != "null" else f"{name} has no row {argument}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -56,9 +56,7 @@ class NewStream:
     def of(cls, runner: BatchRunner, spark: SparkSession, kept: frozenset[str] | None = None) -> NewStream:
         """The next stream of a resource."""
         sources = runner.sources(spark)
-        tables = list(dict.fromkeys(source.table for source in sources.values()))
-        found = side_by_side([partial(runner.delta.newest_commits, spark, table, _RECENT) for table in tables])
-        return cls(runner, sources, dict(zip(tables, found, strict=True)), kept)
+        return cls(runner, sources, _recent(runner, spark, sources.values()), kept)
 
     @property
     def at_start(self) -> dict[str, Commit]:
@@ -123,9 +121,11 @@ class NewStream:
         A table that it does not read has a new commit; or it has read something, and long ago it began: a run that dies
         reads again what its stream has read.
         """
-        others = {source.table for name, source in self.sources.items() if name not in self._read}
-        found = side_by_side([partial(self.runner.delta.newest, spark, table) for table in sorted(others)])
-        if any(self.at_start[commit_of] != commit for commit_of, commit in zip(sorted(others), found, strict=True)):
+        read, known = self._read, self.at_start
+        others = sorted({source.table for name, source in self.sources.items() if name not in read})
+        if side_by_side([partial(self.runner.delta.newest, spark, table) for table in others]) != [
+            known[table] for table in others
+        ]:
             return True
         if time.monotonic() - self.made_at < _LONG:
             return False
@@ -138,12 +138,11 @@ class NewStream:
         Returns the sources of which it has read something.
         """
         runner, at, before = self.runner, self._positions, self._start
-        tables = sorted({self.sources[name].table for name in at})
-        found = side_by_side([partial(runner.delta.newest_commits, spark, table, _RECENT) for table in tables])
-        recent = {table: {one.version: one for one in commits} for table, commits in zip(tables, found, strict=True)}
+        recent = _recent(runner, spark, [self.sources[name] for name in at])
         positions, times = dict(before.positions), dict(before.times)
         for name, position in at.items():
-            source, commits = self.sources[name], recent[self.sources[name].table]
+            source = self.sources[name]
+            commits = {one.version: one for one in recent[source.table]}
             reached = commits.get(position.version)
             version = position.last_read(None if reached is None else reached.change_files)
             if source.upto(version) > positions[name]:
@@ -211,6 +210,13 @@ class NewStream:
         before = self.checkpoint
         self.runner.begin_stream(spark, start)
         discard(before)  # not needed any more: a kill before this line leaves only garbage
+
+
+def _recent(runner: BatchRunner, spark: SparkSession, sources: Iterable[SourceTable]) -> dict[str, Sequence[Commit]]:
+    """By table of these sources, its newest commits, the newest first."""
+    tables = list(dict.fromkeys(source.table for source in sources))
+    found = side_by_side([partial(runner.delta.newest_commits, spark, table, _RECENT) for table in tables])
+    return dict(zip(tables, found, strict=True))
 
 
 def have_nothing_to_do(

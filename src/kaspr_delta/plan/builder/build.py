@@ -151,18 +151,15 @@ def _refuse_misfits(application: DeclaredApplication, plan: Plan, report: Report
 
 def _refuse_large_results(application: DeclaredApplication, plan: Plan, report: Report) -> bool:
     """Report results of joins that have rows of too many tables; return whether there are any."""
-    large = {
-        label: many
-        for label, many in tables_in_results(plan.joins, plan.edges).items()
-        if many > MOST_TABLES_IN_A_RESULT
-    }
-    for label, many in list(large.items())[:1]:  # the others join this one
-        join = application.joins[label.removeprefix("join/")]
-        message = f"join '{join.name}' has rows of {many:,} tables, for it joins results; the most is "
-        report.error(
-            join.location, f"{message}{MOST_TABLES_IN_A_RESULT}", "let an agent write a table of what is needed"
-        )
-    return bool(large)
+    counted = tables_in_results(plan.joins, plan.edges).items()
+    large = next(((label, many) for label, many in counted if many > MOST_TABLES_IN_A_RESULT), None)
+    if large is None:
+        return False
+    label, many = large  # the others join this one
+    join = application.joins[label.removeprefix("join/")]
+    message = f"join '{join.name}' has rows of {many:,} tables, for it joins results; the most is "
+    report.error(join.location, f"{message}{MOST_TABLES_IN_A_RESULT}", "let an agent write a table of what is needed")
+    return True
 
 
 def _refuse_circles(application: DeclaredApplication, edges: tuple[Edge, ...], report: Report) -> bool:
