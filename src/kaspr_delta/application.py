@@ -11,12 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from kaspr_delta.control import health
 from kaspr_delta.control.events import COMPARED, FAILED, REBUILD_REQUIRED, REBUILT
 from kaspr_delta.control.registry import Registry, documents_of, loaded, without
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
@@ -385,6 +386,30 @@ class Application:
         since = self._registry.waiting({id_: in_words(dict(self.plan.waiting)[ref]) for id_, ref in refs.items()})
         self._settled.note_waiting(nothing=not self.plan.waiting)
         return {str(refs[id_]): at for id_, at in since.items()}
+
+    def late(self, grace: timedelta) -> dict[str, str]:
+        """The resources, as ``kind/name``, that have waited for longer than ``grace``, with their reasons."""
+        waits = {str(ref): in_words(reason) for ref, reason in self.plan.waiting}
+        return health.late(waits, self.waiting_since(), grace, datetime.now(timezone.utc))
+
+    def unhealthy(self, grace: timedelta) -> dict[str, str]:
+        """The resources, as ``kind/name``, that do not do their work, with the reasons.
+
+        They have waited for longer than ``grace``, need a rebuild, or failed in the last day and have had no batch
+        since; or every event that they got within ``grace`` became a dead letter.
+        """
+        from kaspr_delta.runtime.report import RunReport
+
+        store, now = self._store, datetime.now(timezone.utc)
+        ids = {(kind_called(ref.kind), ref.name): name for name, ref in self._known.items() if ref.kind != "topic"}
+        batches = {name: done["last_batch"] for name, done in store.done().resources.items()}
+        fruitless = RunReport.since(store.system, now - grace).fruitless
+        return {
+            **{name: "every event became a dead letter" for name in fruitless if name in self._known},
+            **dict(health.failed(self._registry.events(), ids, batches, now)),
+            **self.late(grace),
+            **{str(ref): in_words(reason) for ref, reason in self.rebuilds().items()},
+        }
 
     def rebuild(self, resource: str, *, patience: float = 0) -> RunReport:
         """Rebuild the state of a join (``join/NAME``) or of a table that is made from a table (``table/NAME``).

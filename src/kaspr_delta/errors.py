@@ -61,7 +61,14 @@ class SetupError(KasprError):
 
 
 class StoreError(SetupError, OSError):
-    """A store of objects does not answer or refuses: the message has the store's reason."""
+    """A store of objects does not answer or refuses: the message has the store's reason.
+
+    ``may_pass``: whether it did not answer.
+    """
+
+    def __init__(self, message: str, *, may_pass: bool = False) -> None:
+        super().__init__(message)
+        self.may_pass = may_pass
 
 
 class AlreadyRunningError(KasprError):
@@ -120,7 +127,7 @@ def may_pass(error: Exception) -> bool:
     So it is with errors of storage and of clusters, and where another process runs the resource. It is not with errors
     that say what to do, and with missing privileges.
     """
-    if isinstance(error, ResourceFailedError):
+    if isinstance(error, ResourceFailedError | StoreError):
         return error.may_pass
     if isinstance(error, KasprError):
         return isinstance(error, AlreadyRunningError)

@@ -178,6 +178,7 @@ def _assumptions(cost: Cost) -> Iterator[str]:
         yield f"Idle statements of a task that finds nothing new: {IDLE_STATEMENTS}, and {tables}."
     if any(one.endless for one in cost.layouts):
         yield "A job that never ends has its compute all day. It starts after deployments and failures only."
+        yield "Beside it the job for operations looks for unhealthy resources, unless waiting is note."
         yield f"Its idle statements: one for each table that has no news, every {every}."
     if any(one.runs.most == math.inf for one in cost.layouts):
         yield "Unknown: a run begins when the one before has ended."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -169,12 +169,7 @@ def _refuse_long_waiting(application: Application, only: list[str], longest: tim
     """Raise ResourceFailedError if one of these resources, or of all, has waited for longer than that."""
     if longest is None:
         return
-    now, reasons = datetime.now(timezone.utc), {str(ref): reason for ref, reason in application.plan.waiting}
-    late = [
-        f"{name} {in_words(reasons[name])}"
-        for name, since in application.waiting_since().items()
-        if now - since > longest and (not only or name in only)
-    ]
+    late = [f"{name} {reason}" for name, reason in application.late(longest).items() if not only or name in only]
     if late:
         length = duration_text(longest // timedelta(milliseconds=1))
         raise ResourceFailedError("\n".join([f"waiting for longer than {length}:", *late]))

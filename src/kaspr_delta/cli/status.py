@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timezone
+from datetime import timedelta, timezone
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -12,7 +12,9 @@ from rich.table import Table
 from kaspr_delta.cli.deployed import ProfileOption, RunsOption, TargetOption, jobs_as_json, show_jobs
 from kaspr_delta.cli.progress import results, table_of
 from kaspr_delta.cli.target import Target
+from kaspr_delta.errors import ResourceFailedError
 from kaspr_delta.serde.json_lines import json_line
+from kaspr_delta.spec.durations import interval
 
 if TYPE_CHECKING:
     from kaspr_delta.runtime.report import Status
@@ -27,6 +29,11 @@ def status(
     output: Annotated[
         StatusOutput, typer.Option("--output", "-o", help="Tables, more of them, or one JSON object.")
     ] = "text",
+    exit_code: Annotated[
+        bool,
+        typer.Option("--exit-code", help="Exit with 1 if a resource is unhealthy; its reason is on standard error."),
+    ] = False,
+    grace: Annotated[str, typer.Option(help="With --exit-code: the time that counts.")] = "1h",
     deployed: TargetOption = None,
     profile: ProfileOption = None,
     runs: RunsOption = 3,
@@ -43,6 +50,10 @@ def status(
     for few that change, a table has large files. If delta-rs failed at an operation and Spark did it instead, the table
     and the cause stand below: the answers are right, but the operation was slower.
 
+    With --exit-code it fails while a resource is unhealthy: it has waited for longer than --grace, needs a rebuild, or
+    failed in the last day and has had no batch since; or all events that it got within --grace became dead letters. By
+    a clock it watches a run that never ends, which has no exit code.
+
     With --target it shows the status of the jobs that were deployed to that target of the bundle: their triggers, their
     last runs, and why the newest run failed.
 
@@ -51,8 +62,10 @@ def status(
         kaspr-delta status
         kaspr-delta status -o wide
         kaspr-delta status -o json
+        kaspr-delta status --exit-code --grace 30m
         kaspr-delta status --target prod
     """
+    watched = timedelta(milliseconds=interval("--grace", grace))
     if deployed is not None:
         from kaspr_delta.workspace import Workspace
 
@@ -62,10 +75,18 @@ def status(
         else:
             show_jobs(jobs)
         return
-    found = target.open().status()
+    application = target.open()
+    found = application.status()
     if output == "json":
         typer.echo(json_line(found.plain))
-        return
+    else:
+        _show(found, output)
+    unhealthy = application.unhealthy(watched) if exit_code else {}
+    if unhealthy:
+        raise ResourceFailedError("\n".join(f"{name} {reason}" for name, reason in unhealthy.items()))
+
+
+def _show(found: Status, output: StatusOutput) -> None:
     screen = results()
     for table in _tables(found):
         screen.print(table)

@@ -20,6 +20,7 @@ _NOT_EMPTY = ("application", "target", "catalog", "spark_version", "environment_
 _OF_CLUSTERS = ("node_type", "workers", "spot", "instance_pool_id", "policy_id")
 _OF_SERVERLESS = ("base_environment", "usage_policy_id")
 _DURATIONS = ("every", "waiting_grace")
+_LOOKS = ("alert_schedule", "check_schedule")
 _LEAST = {"workers": 0, "retries": 0, "timeout_minutes": 1, "backlog_bytes": 0}
 # Earlier environments of serverless compute have a client of Spark 3, whose DataFrames have no `toArrow`.
 _OLDEST_ENVIRONMENT = 4
@@ -53,6 +54,9 @@ class Deployment:
 
     A run tries ``retries`` times more what may go well then, and no task runs longer than ``timeout_minutes``; neither
     applies to continuous jobs. With ``waiting`` ``fail`` a task fails if a resource has waited for ``waiting_grace``.
+    Beside runs that never end the job for operations does so: it looks by ``check_schedule``, quartz cron text, or else
+    each hour, on clusters each day.
+
     ``notify`` are mail addresses, and ``webhooks`` ids of notification destinations, for failures and for more than
     ``backlog_bytes`` of unread data (0: no limit).
 
@@ -94,6 +98,7 @@ class Deployment:
     timeout_minutes: int = 360
     waiting: Literal["fail", "note"] = "fail"
     waiting_grace: str = "1h"
+    check_schedule: str = ""
     notify: tuple[str, ...] = ()
     webhooks: tuple[str, ...] = ()
     backlog_bytes: int = 1_000_000_000
@@ -121,11 +126,10 @@ class Deployment:
             interval(f"variable {name!r}:", getattr(self, name))
         if self.mode == "scheduled":
             _refuse("schedule", quartz_problem(self.schedule) if self.schedule else None)
-            _refuse("timezone", timezone_problem(self.timezone) if self.timezone else None)
-        _refuse("alert_schedule", quartz_problem(self.alert_schedule) if self.alert_schedule else None)
         for address in self.notify:
             _refuse("notify", None if _MAIL.fullmatch(address) else f"{address!r} is no mail address")
         self._check_combinations()
+        self._check_looks()
 
     def _check_combinations(self) -> None:
         version = self.environment_version
@@ -138,21 +142,28 @@ class Deployment:
             _refuse("instance_pool_id", "a pool has nodes of its own: leave out 'node_type' and 'spot'")
         if self.node_type and self.cloud.is_at(self.host):
             _refuse("node_type", self.cloud.node_problem(self.node_type))
-        if self.alert_schedule and not self.sql_warehouse:
-            _refuse("alert_schedule", "alerts need the variable 'sql_warehouse'")
-        if self.alert_silence:
-            interval("variable 'alert_silence':", self.alert_silence)
-            _refuse("alert_silence", None if self.alert_schedule else "alerts need the variable 'alert_schedule'")
         for name in _OF_CLUSTERS if self.serverless else ():
             _refuse(name, "it is for clusters, and tasks run on serverless compute" if getattr(self, name) else None)
         for name in _OF_SERVERLESS if self.compute == "cluster" else ():
             _refuse(name, "it is for serverless compute, and tasks run on clusters" if getattr(self, name) else None)
 
+    def _check_looks(self) -> None:
+        _refuse("timezone", timezone_problem(self.timezone) if self.timezone else None)
+        for name in _LOOKS:
+            _refuse(name, quartz_problem(getattr(self, name)) if getattr(self, name) else None)
+        if self.alert_schedule and not self.sql_warehouse:
+            _refuse("alert_schedule", "alerts need the variable 'sql_warehouse'")
+        if self.check_schedule and not (self.endless and self.waiting == "fail"):
+            _refuse("check_schedule", "nothing is checked unless runs never end and 'waiting' is fail")
+        if self.alert_silence:
+            interval("variable 'alert_silence':", self.alert_silence)
+            _refuse("alert_silence", None if self.alert_schedule else "alerts need the variable 'alert_schedule'")
+
     def of_operations(self) -> Deployment:
         """The settings of the job for operations, which ends: on serverless compute unless all is on clusters."""
         if self.compute != "default":
             return self
-        empty = {name: _EMPTY[name] for name in _OF_CLUSTERS}
+        empty = {name: _EMPTY[name] for name in (*_OF_CLUSTERS, "check_schedule")}
         return replace(self, compute="serverless", **empty)
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from databricks.bundles.jobs import Job, JobParameterDefinition, PerformanceTarget, QueueSettings
+from databricks.bundles.jobs import CronSchedule, Job, JobParameterDefinition, PerformanceTarget, QueueSettings
 
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.settings import GRANT, OPERATION, OPERATION_PARAMETER, PURPOSE_TAG
@@ -16,11 +16,16 @@ _DESCRIPTION = (
 )
 
 
+# How often a check of runs that never end starts, unless the deployment says it: a start of a cluster takes minutes.
+_EACH_HOUR, _EACH_DAY = "0 0 * * * ?", "0 0 6 * * ?"
+
+
 def operations_job(builder: JobBuilder) -> Job:
-    """The job of a builder's application, without a schedule. A run that is started during another waits for its turn.
+    """The job of a builder's application. A run that is started during another waits for its turn.
 
     Its parameter holds the command; ``kaspr-delta-task`` knows the commands that it may run. The job ends, so it is on
-    serverless compute unless all is on clusters.
+    serverless compute unless all is on clusters. People start it. Beside runs that never end, and go on with the
+    healthy resources, a schedule starts it too: with the command that fails while a resource is unhealthy.
     """
     of = replace(builder, deployment=builder.deployment.of_operations())
     command = f"{{{{job.parameters.{OPERATION_PARAMETER}}}}}"
@@ -34,6 +39,12 @@ def operations_job(builder: JobBuilder) -> Job:
     job.performance_target = PerformanceTarget.PERFORMANCE_OPTIMIZED if of.deployment.serverless else None
     job.description = _DESCRIPTION
     job.parameters = [JobParameterDefinition(name=OPERATION_PARAMETER, default=_DEFAULT)]
+    wanted = builder.deployment
+    if wanted.endless and wanted.waiting == "fail":
+        check = f"{_DEFAULT} --exit-code --grace {wanted.waiting_grace}"
+        job.parameters = [JobParameterDefinition(name=OPERATION_PARAMETER, default=check)]
+        often = wanted.check_schedule or (_EACH_HOUR if of.deployment.serverless else _EACH_DAY)
+        job.schedule = CronSchedule(quartz_cron_expression=often, timezone_id=wanted.timezone or "UTC")
     job.queue = QueueSettings(enabled=True)
     job.tags = {**of.compute.tags, "manifests": of.revision, PURPOSE_TAG: OPERATION}
     return job

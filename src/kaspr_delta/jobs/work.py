@@ -43,7 +43,8 @@ class Work:
 def work_of(plan: Plan, layout: Layout = "group") -> tuple[Work, ...]:
     """The units of work of a plan, in an order in which they may run one after another.
 
-    With the layout ``one`` all resources are one unit. With ``group`` several resources are a unit if they share tables
+    With the layout ``one`` all resources are one unit, and so are those of a plan in which all wait: its task says so.
+    With ``group`` several resources are a unit if they share tables
     (they take turns) or feed one another (they run until all are quiet). With ``resource`` those that share tables are
     units that come one after another.
 
@@ -51,9 +52,9 @@ def work_of(plan: Plan, layout: Layout = "group") -> tuple[Work, ...]:
     Waiting resources are left out.
     """
     order = [resource for stage in plan.stages for resource in stage.resources]
-    if layout == "one":
+    if layout == "one" or not order:
         whole = Work(EVERYTHING, tuple(order), plan.location, "", ())
-        return (whole,) if order else ()
+        return (whole,) if order or plan.waiting else ()
     graph = _parts(plan, order, plan.groups if layout == "group" else ())
     position = {part: order.index(part[0]) for part in graph}
     if layout == "resource":

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kaspr_delta.engine.batch.progress import BatchReport
+    from kaspr_delta.storage.system_tables import SystemTables
     from kaspr_delta.storage.tables import Tables
 
 
@@ -44,6 +45,11 @@ class ResourceReport:
         """These sums with another batch."""
         sums = {name: getattr(self, name) + getattr(one, name) for name in _SUMS}
         return ResourceReport(self.batches + 1, **sums)
+
+    @property
+    def is_fruitless(self) -> bool:
+        """Whether there were events, and each became a dead letter."""
+        return self.dead_letters >= self.rows_in > self.rows_out == 0
 
 
 _SUMS = tuple(name for name in ResourceReport.__dataclass_fields__ if name != "batches")
@@ -159,9 +165,7 @@ class RunReport:
     @property
     def fruitless(self) -> tuple[str, ...]:
         """The resources of which every event of this run became a dead letter."""
-        return tuple(
-            name for name, one in self.resources.items() if one.dead_letters >= one.rows_in > one.rows_out == 0
-        )
+        return tuple(name for name, one in self.resources.items() if one.is_fruitless)
 
     @classmethod
     def of(cls, reports: Iterable[tuple[ResourceRef, BatchReport]], rebuilt: Mapping[ResourceRef, str]) -> RunReport:
@@ -176,10 +180,22 @@ class RunReport:
         cls, spark: SparkSession, delta: Tables, known: LastBatches, rebuilt: Mapping[ResourceRef, str] | None = None
     ) -> RunReport:
         """The report of all batches after the known ones, wherever they ran."""
-        sums = ", ".join(f"sum({name}) AS {name}" for name in _SUMS)
         new, values = after(known)
-        wanted = f"{new} AND {OF_RESOURCES}"
-        done = f"SELECT resource, count(*) AS batches, {sums} FROM t WHERE {wanted} GROUP BY resource"  # noqa: S608
-        rows = delta.query(spark, PROGRESS, done, **values)
-        reports = {row["resource"]: ResourceReport(**{name: row[name] for name in ("batches", *_SUMS)}) for row in rows}
-        return cls(reports, {str(ref): reason for ref, reason in (rebuilt or {}).items()})
+        rows = delta.query(spark, PROGRESS, _summed_where(new), **values)
+        return cls(_by_resource(rows), {str(ref): reason for ref, reason in (rebuilt or {}).items()})
+
+    @classmethod
+    def since(cls, system: SystemTables, moment: datetime) -> RunReport:
+        """The report of all batches after a moment by the clocks of those that ran them, for people."""
+        return cls(_by_resource(system.query(PROGRESS, _summed_where(f"at > {system.value(moment)}"))))
+
+
+def _summed_where(condition: str) -> str:
+    """The query of the sums of each resource, over the batches that meet the condition."""
+    sums = ", ".join(f"sum({name}) AS {name}" for name in _SUMS)
+    wanted = f"{condition} AND {OF_RESOURCES}"
+    return f"SELECT resource, count(*) AS batches, {sums} FROM t WHERE {wanted} GROUP BY resource"  # noqa: S608
+
+
+def _by_resource(rows: Iterable[Mapping[str, Any]]) -> dict[str, ResourceReport]:
+    return {row["resource"]: ResourceReport(**{name: row[name] for name in ("batches", *_SUMS)}) for row in rows}

@@ -19,7 +19,7 @@ from kaspr_delta.engine.batch.progress import folded_batches, folded_until, forg
 from kaspr_delta.engine.batch.recovery import Recovery
 from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.engine.retention import clean_logs, remove_old
-from kaspr_delta.errors import NotQuietError, RebuildNeededError
+from kaspr_delta.errors import NotQuietError, RebuildNeededError, may_pass
 from kaspr_delta.plan.definition.application import Plan, Stage
 from kaspr_delta.plan.definition.resources import ResourceRef, names_topics
 from kaspr_delta.plan.definition.waiting import without_waiting
@@ -61,7 +61,7 @@ _TICK = 1.0
 _CLEANING = 60.0
 # The kinds of resources that may have a table of differences. Others may have the name of one.
 _WITH_RESULTS = ("join", "table")
-# Seconds after which a continuous run tries resources again that failed.
+# Seconds after which a continuous run tries resources again that failed, if they may go well then.
 _TRY_AGAIN = 300.0
 
 
@@ -145,8 +145,8 @@ class Runner:
 
         ``every`` is the number of milliseconds between two looks of a resource for new rows. The run also ends when
         ``changed`` returns True, when a table that is read got columns, when a resource needs a rebuild, and some time
-        after one failed: the next run tries it again. Resources that fail do not stop the others. Raises
-        ResourceFailedError if all have failed, or if some have when ``stop`` is set.
+        after one failed that may go well later: the next run tries it again. Resources that fail do not stop the
+        others. Raises ResourceFailedError if all have failed, or if some have when ``stop`` is set.
         """
         refs = _refs(self._stages(only))
         tasks = [task for task in self.plan.tasks if not only or task.ref in only]
@@ -263,7 +263,7 @@ class Runner:
         errors = self._failures.errors
         if len(errors) > self._seen:
             self._seen, self._seen_at = len(errors), time.monotonic()
-        late = bool(errors) and time.monotonic() - self._seen_at > _TRY_AGAIN
+        late = time.monotonic() - self._seen_at > _TRY_AGAIN and any(map(may_pass, errors.values()))
         return late or bool(self.rebuilds) or (bool(errors) and self._all <= errors.keys())
 
     @property

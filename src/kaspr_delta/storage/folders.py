@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from kaspr_delta.errors import SetupError, StoreError
+from kaspr_delta.errors import SetupError
 from kaspr_delta.serde.instants import microseconds
-from kaspr_delta.storage.store_problems import NO_BUCKET, store_problem
+from kaspr_delta.storage.store_problems import NO_BUCKET, store_error
 from kaspr_delta.storage.stores import store_of
 
 if TYPE_CHECKING:
@@ -403,8 +403,8 @@ def _library(uri: str) -> Iterator[Any]:
     try:
         yield obstore
     except BaseError as error:
-        raise StoreError(store_problem(uri, error)) from error
+        raise store_error(uri, error) from error
     except FileNotFoundError as error:
         if NO_BUCKET in str(error):
-            raise StoreError(store_problem(uri, error)) from error
+            raise store_error(uri, error) from error
         raise

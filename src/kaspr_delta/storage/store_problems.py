@@ -1,11 +1,11 @@
-"""Errors of a store of objects, each as one sentence that says what to do."""
+"""Errors of a store of objects, each in one sentence that says what to do."""
 
 from __future__ import annotations
 
 import re
 from urllib.parse import urlsplit
 
-from kaspr_delta.errors import first_line
+from kaspr_delta.errors import StoreError, first_line
 from kaspr_delta.storage.stores import endpoint
 
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -18,12 +18,12 @@ _NOT_ACCEPTED = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", 
 _LONGEST = 300
 
 
-def store_problem(uri: str, error: BaseException) -> str:
-    """One sentence that names the problem of a store and the remedy; it tells no key."""
+def store_error(uri: str, error: BaseException) -> StoreError:
+    """The error whose sentence names the problem of a store and the remedy; it tells no key."""
     text = str(error)
     found = _CODE.search(text)
     code, bucket, place = "" if found is None else found[1], urlsplit(uri).netloc, endpoint() or "AWS"
-    sentences = (
+    refusals = (
         (_ROLE in text, f"cannot be reached without credentials: set {_CREDENTIALS}, or give this machine a role"),
         (code == NO_BUCKET, f"cannot be reached: {place} has no bucket {bucket}. Create it, or name another one"),
         (code == "RequestTimeTooSkewed", "refuses requests because the clock of this machine is wrong: set it"),
@@ -33,10 +33,12 @@ def store_problem(uri: str, error: BaseException) -> str:
             f"refuses access ({code or 403}): these credentials need to list, read, write and remove files there",
         ),
         ("incorrectly configured region" in text, "is in another region: set AWS_REGION to that of the bucket"),
-        (
-            "error sending request" in text,
-            f"cannot be reached: {place} does not answer. Check AWS_ENDPOINT_URL and the network",
-        ),
     )
-    other = f"cannot be reached or refuses: {code or first_line(error)[:_LONGEST]}"
-    return f"{uri} {next((sentence for holds, sentence in sentences if holds), other)}"
+    refusal = next((sentence for holds, sentence in refusals if holds), None)
+    if refusal is not None:
+        return StoreError(f"{uri} {refusal}")
+    if "error sending request" in text:
+        problem = f"cannot be reached: {place} does not answer. Check AWS_ENDPOINT_URL and the network"
+    else:
+        problem = f"cannot be reached or refuses: {code or first_line(error)[:_LONGEST]}"
+    return StoreError(f"{uri} {problem}", may_pass=True)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +14,9 @@ from kaspr_delta.application import Application
 from kaspr_delta.cli.interruption import Stop, stopped_by_change
 from kaspr_delta.errors import AlreadyRunningError, RebuildNeededError, ResourceFailedError, SetupError, may_pass
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime.report import ResourceReport, RunReport
+from kaspr_delta.storage.store_problems import store_error
 from tests.unit.cli.conftest import Kaspr
 
 BEDS, WARDS = ResourceRef("join", "beds"), ResourceRef("table", "wards")
@@ -40,9 +42,9 @@ class FakeApplication:
             raise self.errors.pop(0)
         return self.report
 
-    def waiting_since(self) -> dict[str, datetime]:
+    def late(self, grace: timedelta) -> dict[str, str]:
         assert self.waits is not None
-        return dict.fromkeys(map(str, (BEDS, WARDS)), datetime.now(timezone.utc) - self.waits)
+        return {str(ref): in_words(reason) for ref, reason in self.plan.waiting} if self.waits > grace else {}
 
 
 @pytest.fixture
@@ -84,6 +86,9 @@ def test_a_run_tries_again_only_what_may_go_well_then(
     [
         (LOST, True),
         (AlreadyRunningError("join/beds already runs"), True),
+        (store_error("s3://b/wh", OSError("error sending request")), True),
+        (store_error("s3://b/wh", OSError("503 Service Unavailable")), True),
+        (store_error("s3://b/wh", OSError("403 Forbidden")), False),
         (RebuildNeededError("join/beds", "its extractor changed"), False),
         (RuntimeError("[INSUFFICIENT_PERMISSIONS] Insufficient privileges: no SELECT on table wards"), False),
     ],

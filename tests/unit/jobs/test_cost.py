@@ -77,10 +77,15 @@ def test_runs_that_updates_start_lie_between_the_clock_and_one_a_minute() -> Non
 
 
 def test_a_run_without_end_starts_nothing_and_asks_in_rounds() -> None:
-    found = costs(SHOP, mode="continuous", every="1m")
+    found = costs(SHOP, mode="continuous", every="1m", waiting="note")
     assert list(found) == ["one", "group"]  # resources that share tables cannot run in several jobs without end
     assert [(one.endless, one.runs, one.starts) for one in found.values()] == [(1, NONE, NONE), (4, NONE, NONE)]
     assert found["one"].statements == found["group"].statements == Span(0, SOURCES * 24 * 60)
+
+
+def test_beside_a_run_without_end_a_check_starts_each_hour_and_on_clusters_each_day() -> None:
+    assert costs(SHOP, mode="continuous")["one"].starts == number(24)
+    assert costs(SHOP, mode="continuous", compute="cluster")["one"].starts == number(1)
 
 
 def test_the_number_of_runs_that_follow_one_another_is_unknown() -> None:

@@ -50,3 +50,27 @@ def test_beside_continuous_jobs_it_runs_on_serverless_compute_unless_all_run_on_
 ) -> None:
     (task,) = job(mode="continuous", compute=compute)["tasks"]
     assert runs_on in task
+
+
+@pytest.mark.parametrize(
+    ("settings", "command", "at"),
+    [
+        ({}, "status --exit-code --grace 1h", ("0 0 * * * ?", "UTC")),
+        (
+            {"waiting_grace": "5m", "timezone": "Asia/Tokyo"},
+            "status --exit-code --grace 5m",
+            ("0 0 * * * ?", "Asia/Tokyo"),
+        ),
+        ({"compute": "cluster"}, "status --exit-code --grace 1h", ("0 0 6 * * ?", "UTC")),
+        ({"check_schedule": "0 0/10 * * * ?"}, "status --exit-code --grace 1h", ("0 0/10 * * * ?", "UTC")),
+        ({"waiting": "note"}, "status", None),
+        ({"compute": "serverless"}, "status", None),  # its runs end, and fail by themselves
+    ],
+)
+def test_beside_runs_that_never_end_it_looks_for_unhealthy_resources(
+    settings: dict[str, Any], command: str, at: tuple[str, str] | None
+) -> None:
+    made = job(mode="continuous", **settings)
+    assert made["parameters"] == [{"name": "command", "default": command}]
+    found = made.get("schedule")
+    assert (found and tuple(found[part] for part in ("quartz_cron_expression", "timezone_id"))) == at

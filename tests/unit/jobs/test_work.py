@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from typing import get_args
+
 from hypothesis import given
 
-from kaspr_delta.jobs.work import task_key, work_of
+from kaspr_delta.jobs.work import EVERYTHING, Layout, task_key, work_of
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from tests.manifests import plan_of
@@ -66,6 +68,15 @@ def test_a_dependency_that_others_imply_is_left_out() -> None:
 def test_a_unit_has_the_location_and_description_of_its_first_resource() -> None:
     (unit,) = work_of(plan(agent("a", topic="x", line=12, description="Counts")))
     assert (str(unit.location), unit.description) == ("bundles/shop/agents.yaml:12:1", "Counts")
+
+
+def test_an_application_in_which_everything_waits_has_a_task_that_says_so() -> None:
+    waits = plan_of("shop", 'KasprJoin/priced: {leftTable: orders, rightTable: products, "on": key}')
+    assert waits.waiting
+    for layout in get_args(Layout):
+        (unit,) = work_of(waits, layout)
+        assert (unit.key, unit.resources) == (EVERYTHING, ())
+    assert work_of(plan_of("shop", "KasprTable/orders: {}")) == ()
 
 
 def test_task_keys_are_valid_and_differ_between_resources() -> None:

@@ -1,7 +1,8 @@
-"""A run that ends in a catalog, where another run holds the leases of all resources."""
+"""A run that ends in a catalog, where another run holds the leases of all resources; and runs with failures."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.errors import AlreadyRunningError
+from kaspr_delta.errors import AlreadyRunningError, SetupError
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime import runner as module
@@ -89,3 +90,29 @@ def test_a_run_with_work_for_one_resource_takes_the_leases(
 ) -> None:
     with pytest.raises(AlreadyRunningError):
         runs(**work)
+
+
+PASSING, LASTING = OSError("the connection was lost"), SetupError("the state has a newer format")
+
+
+@pytest.mark.parametrize(
+    ("errors", "is_over"),
+    [
+        ({}, False),
+        ({PRICED: PASSING}, True),
+        ({PRICED: LASTING}, False),
+        ({PRICED: RuntimeError("[INSUFFICIENT_PERMISSIONS] no SELECT")}, False),
+        ({PRICED: LASTING, SAME: PASSING}, True),
+    ],
+)
+def test_a_continuous_run_tries_again_what_may_go_well_later(
+    monkeypatch: pytest.MonkeyPatch, errors: dict[ResourceRef, Exception], is_over: bool
+) -> None:
+    monkeypatch.setattr(module, "_TRY_AGAIN", 0.0)
+    nothing: Any = None
+    tables: Any = Taken()
+    runner = Runner(nothing, tables, PLAN)
+    runner._all = frozenset([PRICED, SAME, ResourceRef("agent", "healthy")])
+    runner._failures.errors.update(errors)
+    time.sleep(0.001)
+    assert runner._is_over is is_over
