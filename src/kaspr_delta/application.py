@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kaspr_delta.control import health
-from kaspr_delta.control.events import COMPARED, FAILED, REBUILD_REQUIRED, REBUILT
+from kaspr_delta.control.events import COMPARED, REBUILD_REQUIRED, REBUILT
 from kaspr_delta.control.registry import Registry, documents_of, loaded, without
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.plan.definition.application import Plan
@@ -31,7 +31,7 @@ from kaspr_delta.runtime.session import databricks_session, session_for
 from kaspr_delta.runtime.typed_tables import TypedTables, with_stored_results
 from kaspr_delta.settings import warehouse_location
 from kaspr_delta.spec.durations import interval
-from kaspr_delta.spec.kinds import kind_called, short_kind
+from kaspr_delta.spec.kinds import event_kind, kind_called, short_kind
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.spec.values import Value, Values
 from kaspr_delta.storage.copying.mark import refuse_unfinished
@@ -363,8 +363,11 @@ class Application:
                 with observed(self.plan, listener, is_test=not self._bound) as observer:
                     runner = self._runner(observer)
                     runner.started = started
-                    runner.continuously(stop, pause, self._refs(known), self._changed(runner, applied))
-                self._tell(runner)
+                    told = set[ResourceRef]()
+                    try:
+                        runner.continuously(stop, pause, self._refs(known), self._changed(runner, applied, told))
+                    finally:
+                        self._tell(runner, told)
                 for ref, reason in runner.rebuilds.items():
                     log = self.declared.log_of(ref)
                     self._stale[ref] = _Stale(reason, log, self.delta.newest(self._spark, log).version)
@@ -381,7 +384,7 @@ class Application:
         """
         if not self.plan.waiting and self._settled.nothing_waits:
             return {}
-        refs = {(kind_called(ref.kind), ref.name): ref for ref, _ in self.plan.waiting if ref not in self._stale}
+        refs = {(event_kind(ref.kind), ref.name): ref for ref, _ in self.plan.waiting if ref not in self._stale}
         self._settled.note_waiting(nothing=False)
         since = self._registry.waiting({id_: in_words(dict(self.plan.waiting)[ref]) for id_, ref in refs.items()})
         self._settled.note_waiting(nothing=not self.plan.waiting)
@@ -392,18 +395,22 @@ class Application:
         waits = {str(ref): in_words(reason) for ref, reason in self.plan.waiting}
         return health.late(waits, self.waiting_since(), grace, datetime.now(timezone.utc))
 
-    def unhealthy(self, grace: timedelta) -> dict[str, str]:
+    def report_since(self, moment: datetime) -> RunReport:
+        """The report of all batches since a moment, by the clocks of the machines that ran them."""
+        from kaspr_delta.runtime.report import RunReport
+
+        return RunReport.since(self._system, moment)
+
+    def unhealthy(self, grace: timedelta, within: timedelta) -> dict[str, str]:
         """The resources, as ``kind/name``, that do not do their work, with the reasons.
 
         They have waited for longer than ``grace``, need a rebuild, or failed in the last day and have had no batch
-        since; or every event that they got within ``grace`` became a dead letter.
+        since; or every event that they got ``within`` that time became a dead letter.
         """
-        from kaspr_delta.runtime.report import RunReport
-
         store, now = self._store, datetime.now(timezone.utc)
-        ids = {(kind_called(ref.kind), ref.name): name for name, ref in self._known.items() if ref.kind != "topic"}
+        ids = {(event_kind(ref.kind), ref.name): name for name, ref in self._known.items()}
         batches = {name: done["last_batch"] for name, done in store.done().resources.items()}
-        fruitless = RunReport.since(store.system, now - grace).fruitless
+        fruitless = self.report_since(now - within).fruitless
         return {
             **{name: "every event became a dead letter" for name in fruitless if name in self._known},
             **dict(health.failed(self._registry.events(), ids, batches, now)),
@@ -616,10 +623,11 @@ class Application:
         typed = replace(self._typed, adds=False)
         return dict(typed.follow(typed.known(self.declared)).waiting)
 
-    def _changed(self, runner: Runner, applied: Callable[[], bool]) -> Callable[[], bool]:
+    def _changed(self, runner: Runner, applied: Callable[[], bool], told: set[ResourceRef]) -> Callable[[], bool]:
         """A function that returns whether a continuous run has to make its plan again.
 
-        Tables of others, and states that need a rebuild, are looked at after a failure, and while something waits.
+        Tables of others, and states that need a rebuild, are looked at after a failure, and while something waits. A
+        failure gets its event at once, for the run may go on for ever; ``told`` has the resources that got theirs.
         """
         looked, failed = time.monotonic(), 0
 
@@ -631,6 +639,7 @@ class Application:
             if not (late or runner.failed > failed):
                 return False
             looked, failed = time.monotonic(), runner.failed
+            self._tell_failures(runner, told)
             return any(map(self._is_rebuilt, self._stale.values())) or self._known_now() != self._refreshed
 
         return changed
@@ -638,28 +647,32 @@ class Application:
     def _is_rebuilt(self, one: _Stale) -> bool:
         return self.delta.newest(self._spark, one.log).version != one.version
 
-    def _tell(self, runner: Runner) -> None:
+    def _tell(self, runner: Runner, told: set[ResourceRef] | None = None) -> None:
         """Append an event for each resource that needs a rebuild, that failed, that was compared, or that was rebuilt.
 
-        After a failure the next run asks the catalog about all tables.
+        Failures of resources that are ``told`` have theirs. After a failure the next run asks the catalog about all
+        tables.
         """
         for ref, comparison in runner.compared.items():
             self._registry.note(kind_called(ref.kind), ref.name, COMPARED, comparison)
         for ref, reason in runner.rebuilds.items():
             self._registry.warn(kind_called(ref.kind), ref.name, REBUILD_REQUIRED, reason)
-        for ref, account in runner.failures.items():
-            if ref.kind != "topic":  # a bound topic has no manifest of its own, and no events
-                self._warn_of_failure(ref, account)
+        self._tell_failures(runner, set() if told is None else told)
         if runner.failed:  # the next run looks at the tables themselves
             self._settled.forget()
         for ref, reason in runner.rebuilt.items():
             self._registry.note(kind_called(ref.kind), ref.name, REBUILT, f"{reason}: made anew, as onChange says")
 
-    def _warn_of_failure(self, ref: ResourceRef, account: str) -> None:
-        try:
-            self._registry.warn(kind_called(ref.kind), ref.name, FAILED, account)
-        except Exception:  # noqa: BLE001  what stopped the resource may stop this too, and is raised by the run
-            _log.warning("the failure of %s has no event", ref, exc_info=True)
+    def _tell_failures(self, runner: Runner, told: set[ResourceRef]) -> None:
+        for ref, account in runner.failures.items():
+            if ref in told:
+                continue
+            told.add(ref)
+            try:
+                worked = self._store.done().resources.get(str(ref), {}).get("last_batch")
+                self._registry.note_failure(event_kind(ref.kind), ref.name, account, worked)
+            except Exception:  # noqa: BLE001  what stopped the resource may stop this too, and is raised by the run
+                _log.warning("the failure of %s has no event", ref, exc_info=True)
 
     def _lock(self, locks: contextlib.ExitStack, ref: ResourceRef, patience: float = 0) -> bool:
         """Take the lock of a resource. Returns whether it became free in so many seconds."""

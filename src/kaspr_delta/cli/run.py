@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -135,16 +136,19 @@ def run(
         report = _run(application, only or [], progress, retries)
         if report.fruitless and all_dead_letters == "fail":
             raise ResourceFailedError(f"every event of {', '.join(report.fruitless)} became a dead letter")
-        # Resources that wait since the manifests were made are in no task: those that apply the manifests tell of them.
-        _refuse_long_waiting(application, [] if path is not None else only or [], longest)
+        _refuse_long_waiting(application, only or [], longest)
 
 
 def _run(application: Application, only: list[str], progress: ProgressOutput, retries: int) -> RunReport:
     from kaspr_delta.cli.run_display import shown
 
+    began = datetime.now(timezone.utc)
     with stopped_by_signal() as stop:
         with shown(progress, keep=False) as listener:
-            report = _tried(lambda: application.run(only=only, listener=listener, stop=stop.asked), retries, stop.asked)
+            work = partial(application.run, only=only, listener=listener, stop=stop.asked)
+            report, is_first = _tried(work, retries, stop.asked)
+        if not is_first:
+            report = replace(report, resources=application.report_since(began).resources)
         show_report(report, results())
     if stop.by is not None:
         note("stopped before everything was caught up; the next run goes on from here")
@@ -152,17 +156,17 @@ def _run(application: Application, only: list[str], progress: ProgressOutput, re
     return report
 
 
-def _tried(work: Callable[[], RunReport], retries: int, stop: threading.Event) -> RunReport:
-    """The report of a run, which is tried again so many times if it may go well then."""
+def _tried(work: Callable[[], RunReport], retries: int, stop: threading.Event) -> tuple[RunReport, bool]:
+    """The report of a run, which is tried again so many times if it may go well then; and whether it is the first."""
     for left in range(retries, 0, -1):
         try:
-            return work()
+            return work(), left == retries
         except Exception as error:  # whatever it is, ``may_pass`` decides
             if stop.is_set() or not may_pass(error):
                 raise
             warn(f"{error}\ntried again in {_BEFORE_RETRY:.0f} s, at most {left} times")
         stop.wait(_BEFORE_RETRY)
-    return work()
+    return work(), retries == 0
 
 
 def _refuse_long_waiting(application: Application, only: list[str], longest: timedelta | None) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from kaspr_delta.cli.deployed import ProfileOption, RunsOption, TargetOption, jobs_as_json, show_jobs
 from kaspr_delta.cli.progress import results, table_of
 from kaspr_delta.cli.target import Target
-from kaspr_delta.errors import ResourceFailedError
+from kaspr_delta.errors import ResourceFailedError, UsageError
 from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.spec.durations import interval
 
@@ -33,7 +33,10 @@ def status(
         bool,
         typer.Option("--exit-code", help="Exit with 1 if a resource is unhealthy; its reason is on standard error."),
     ] = False,
-    grace: Annotated[str, typer.Option(help="With --exit-code: the time that counts.")] = "1h",
+    grace: Annotated[str, typer.Option(help="With --exit-code: for how long a resource may wait.")] = "1h",
+    within: Annotated[
+        str, typer.Option(help="With --exit-code: the time in which not all events may become dead letters.")
+    ] = "1h",
     deployed: TargetOption = None,
     profile: ProfileOption = None,
     runs: RunsOption = 3,
@@ -51,8 +54,8 @@ def status(
     and the cause stand below: the answers are right, but the operation was slower.
 
     With --exit-code it fails while a resource is unhealthy: it has waited for longer than --grace, needs a rebuild, or
-    failed in the last day and has had no batch since; or all events that it got within --grace became dead letters. By
-    a clock it watches a run that never ends, which has no exit code.
+    failed in the last day and has had no batch since; or all events that it got --within that time became dead letters.
+    By a clock it watches a run that never ends, which has no exit code.
 
     With --target it shows the status of the jobs that were deployed to that target of the bundle: their triggers, their
     last runs, and why the newest run failed.
@@ -65,8 +68,10 @@ def status(
         kaspr-delta status --exit-code --grace 30m
         kaspr-delta status --target prod
     """
-    watched = timedelta(milliseconds=interval("--grace", grace))
+    longest, recent = (timedelta(milliseconds=interval(*one)) for one in (("--grace", grace), ("--within", within)))
     if deployed is not None:
+        if exit_code:
+            raise UsageError("--exit-code is for a warehouse: beside --target the job for operations has it")
         from kaspr_delta.workspace import Workspace
 
         jobs = Workspace.connect(profile).jobs(deployed, target.app, runs=runs)
@@ -81,7 +86,7 @@ def status(
         typer.echo(json_line(found.plain))
     else:
         _show(found, output)
-    unhealthy = application.unhealthy(watched) if exit_code else {}
+    unhealthy = application.unhealthy(longest, recent) if exit_code else {}
     if unhealthy:
         raise ResourceFailedError("\n".join(f"{name} {reason}" for name, reason in unhealthy.items()))
 

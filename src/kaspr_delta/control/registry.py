@@ -6,12 +6,13 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from kaspr_delta.control.events import (
+    FAILED,
     NORMAL,
     WARNING,
     Event,
@@ -29,6 +30,8 @@ from kaspr_delta.storage.layout import EVENTS, RESOURCES
 from kaspr_delta.storage.system_tables import SystemTables
 
 # The layout of an application's tables. Increment it for a change that an older or newer version would misread.
+# A failure that goes on gets an event each hour.
+_KNOWN_FOR = timedelta(hours=1)
 WAREHOUSE_FORMAT = 3
 
 
@@ -131,9 +134,25 @@ class Registry:
     def warn(self, kind: str, name: str, reason: str, message: str) -> None:
         """Append an event of a resource, unless its last one is the same at another time."""
         event = Event(datetime.now(timezone.utc), WARNING, reason, kind, name, message)
-        of_one = [one for one in self.events() if (one.kind, one.name) == (kind, name)]
-        if not of_one or replace(of_one[-1], at=event.at) != event:
+        last = self._last_of(kind, name)
+        if last is None or replace(last, at=event.at) != event:
             self._append([event])
+
+    def note_failure(self, kind: str, name: str, message: str, worked: datetime | None) -> None:
+        """Append the event that a run stopped a resource, with the error.
+
+        It is left out if the last event is the same, less than an hour old, and newer than the last batch, whose time
+        ``worked`` is.
+        """
+        event = Event(datetime.now(timezone.utc), WARNING, FAILED, kind, name, message)
+        last = self._last_of(kind, name)
+        is_known = last is not None and replace(last, at=event.at) == event and event.at - last.at < _KNOWN_FOR
+        if last is None or not is_known or (worked is not None and worked > last.at):
+            self._append([event])
+
+    def _last_of(self, kind: str, name: str) -> Event | None:
+        of_one = [one for one in self.events() if (one.kind, one.name) == (kind, name)]
+        return of_one[-1] if of_one else None
 
     def waiting(self, waits: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], datetime]:
         """Append the events of resources that wait, or no longer wait. Returns since when each one waits.

@@ -15,7 +15,7 @@ from kaspr_delta.control.events import NORMAL
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde import json_text
 from kaspr_delta.spec.ddl import quoted
-from kaspr_delta.spec.kinds import kind_called
+from kaspr_delta.spec.kinds import event_kind
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, RECORDS, RETRY_FOR, kind_for
 from kaspr_delta.storage.system_tables import RetryTables, RowsByName
 
@@ -88,7 +88,7 @@ class RetryableDeadLetters(DeadLetters):
         events = []
         for ref, count in by_resource(letters).items():
             message = f"{count} dead letter{'s' if count > 1 else ''} {done}"
-            events.append((now, NORMAL, "DeadLetterRetried", kind_called(ref.kind), ref.name, message))
+            events.append((now, NORMAL, "DeadLetterRetried", event_kind(ref.kind), ref.name, message))
         self.tables.append(EVENTS, events)
 
     def _are(self, letters: Iterable[Letter]) -> str:

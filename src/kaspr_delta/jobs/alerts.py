@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from databricks.bundles.alerts import Alert, AlertV2Subscription
+from databricks.bundles.alerts import Alert, AlertV2RunAs, AlertV2Subscription
 
 from kaspr_delta.control.events import FAILED, REBUILD_REQUIRED, RESUMED, WAITING
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.storage import Storage
+from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.spec.durations import interval
+from kaspr_delta.spec.kinds import BOUND_TOPIC
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, OF_RESOURCES, PROGRESS, RESOURCES
 
 
@@ -56,14 +58,19 @@ def alerts(application: str, deployment: Deployment, storage: Storage) -> Iterat
                 "custom_description": one.remedy,
             }
         )
+        # The owner of the tables may read them, the identity that deploys perhaps not.
+        if deployment.run_as is not None and deployment.run_as.kind != "group":
+            alert.run_as = AlertV2RunAs(**deployment.run_as.grantee)
         yield one.key, alert
 
 
 def _questions(storage: Storage, silence: str) -> Iterator[_Question]:
     """The questions. Dead letters and failures of the last day only: older ones were reported already."""
     letters, events, progress, resources = (
-        f"{storage.catalog}.{storage.of_internal}.{table}" for table in (DEAD_LETTERS, EVENTS, PROGRESS, RESOURCES)
+        ".".join(map(quoted, (storage.catalog, storage.of_internal, table)))
+        for table in (DEAD_LETTERS, EVENTS, PROGRESS, RESOURCES)
     )
+    applied = f"(SELECT DISTINCT kind, name FROM {resources} UNION SELECT '{BOUND_TOPIC}', name FROM {events})"  # noqa: S608
     yield _Question(
         "dead_letters",
         "new dead letters",
@@ -76,7 +83,7 @@ def _questions(storage: Storage, silence: str) -> Iterator[_Question]:
         "resources wait, have failed or need a rebuild",
         f"""SELECT count(*) AS found FROM (
   SELECT concat(lower(substr(kind, 6)), '/', name) AS resource, max_by(reason, at) AS last, max(at) AS since
-  FROM {events} JOIN (SELECT DISTINCT kind, name FROM {resources}) USING (kind, name)
+  FROM {events} JOIN {applied} USING (kind, name)
   WHERE reason IN ('{WAITING}', '{RESUMED}', '{FAILED}', '{REBUILD_REQUIRED}')
   GROUP BY kind, name
 ) LEFT JOIN (SELECT resource, max(at) AS worked FROM {progress} GROUP BY resource) USING (resource)
@@ -92,7 +99,9 @@ WHERE last = '{WAITING}' OR (coalesce(worked <= since, true) AND (
             "silent",
             f"no batch for {silence}",
             f"""SELECT count(*) AS found FROM (
-  SELECT resource, max(at) AS worked FROM {progress} WHERE {OF_RESOURCES} GROUP BY resource
+  SELECT resource, max(at) AS worked FROM {progress}
+  JOIN (SELECT DISTINCT concat(lower(substr(kind, 6)), '/', name) AS resource FROM {resources}) USING (resource)
+  WHERE {OF_RESOURCES} GROUP BY resource
 ) WHERE worked < current_timestamp() - INTERVAL {seconds} SECOND""",  # noqa: S608
             f"A resource has had no batch for {silence}: is its job paused, does it fail, or has nothing come in?"
             f" The newest rows of {progress} have each resource's last batch.",

@@ -73,7 +73,7 @@ class Compute:
         }
         if wanted.instance_pool_id:
             spec["instance_pool_id"] = wanted.instance_pool_id
-        else:
+        elif wanted.node_type or not wanted.policy_id:  # a policy may fix the nodes
             spec["node_type_id"] = wanted.node_type or wanted.cloud.node_type
         if wanted.policy_id:
             spec |= {"policy_id": wanted.policy_id, "apply_policy_default_values": True}

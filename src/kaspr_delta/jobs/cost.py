@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 from typing import Any, get_args
 
 from kaspr_delta.jobs.deployment import Deployment
-from kaspr_delta.jobs.job import SECONDS_BETWEEN_UPDATES, JobBuilder
+from kaspr_delta.jobs.job import SECONDS_BETWEEN_UPDATES, JobBuilder, never_ends
 from kaspr_delta.jobs.resources import bundle_key, jobs_of, layout_of
 from kaspr_delta.jobs.storage import Storage
 from kaspr_delta.jobs.work import Layout, work_of
@@ -97,7 +97,7 @@ def _cost_of(plan: Plan, deployment: Deployment, layout: Layout, *, is_deployed:
         is_deployed=is_deployed,
         jobs=len(own),
         tasks=sum(len(job["tasks"]) for job in own),
-        endless=sum(map(_is_endless, own)),
+        endless=sum(map(never_ends, own)),
         runs=sum(runs, NONE),
         starts=sum((one * _starts_in(job) for job, one in each), NONE),
         statements=sum((_statements(plan, job, one, deployment.every) for job, one in each), NONE),
@@ -114,7 +114,7 @@ def _runs_of(job: Mapping[str, Any]) -> Span:
     elif "table_update" in trigger:
         return Span(0, _DAY / SECONDS_BETWEEN_UPDATES)
     else:  # one run after another, as long as they take; or one that never ends
-        return NONE if _is_endless(job) else Span(0, math.inf)
+        return NONE if never_ends(job) else Span(0, math.inf)
     return Span(firings, firings)
 
 
@@ -127,10 +127,6 @@ def _parameters(job: Mapping[str, Any]) -> Sequence[str]:
     return list(chain.from_iterable(task["python_wheel_task"]["parameters"] for task in job["tasks"]))
 
 
-def _is_endless(job: Mapping[str, Any]) -> bool:
-    return "--continuous" in _parameters(job)
-
-
 def _starts_in(job: Mapping[str, Any]) -> int:
     """The number of starts of compute in a run."""
     return 1 if "job_clusters" in job else len(job["tasks"])
@@ -141,7 +137,7 @@ def _statements(plan: Plan, job: Mapping[str, Any], runs: Span, every: str) -> S
     followed = [
         [_sources_of(plan, ref) for ref in _resources_of(plan, _parameters({"tasks": [task]}))] for task in job["tasks"]
     ]
-    if _is_endless(job):  # a look asks for the newest version of each source that has no news
+    if never_ends(job):  # a look asks for the newest version of each source that has no news
         looks = _DAY * 1_000 / milliseconds(every)
         return Span(0, sum(len(sources) for task in followed for sources in task) * looks)
     tables = [len(set(chain.from_iterable(task))) for task in followed]

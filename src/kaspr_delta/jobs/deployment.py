@@ -140,6 +140,8 @@ class Deployment:
                 _refuse(name, f"{part!r} is no part of a name: small letters, digits and '_'")
         if self.instance_pool_id and (self.node_type or self.spot):
             _refuse("instance_pool_id", "a pool has nodes of its own: leave out 'node_type' and 'spot'")
+        if self.trigger == "table_update" and self.mode == "continuous":
+            _refuse("trigger", "it is for scheduled jobs, and 'mode' is continuous")
         if self.node_type and self.cloud.is_at(self.host):
             _refuse("node_type", self.cloud.node_problem(self.node_type))
         for name in _OF_CLUSTERS if self.serverless else ():
@@ -153,8 +155,6 @@ class Deployment:
             _refuse(name, quartz_problem(getattr(self, name)) if getattr(self, name) else None)
         if self.alert_schedule and not self.sql_warehouse:
             _refuse("alert_schedule", "alerts need the variable 'sql_warehouse'")
-        if self.check_schedule and not (self.endless and self.waiting == "fail"):
-            _refuse("check_schedule", "nothing is checked unless runs never end and 'waiting' is fail")
         if self.alert_silence:
             interval("variable 'alert_silence':", self.alert_silence)
             _refuse("alert_silence", None if self.alert_schedule else "alerts need the variable 'alert_schedule'")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from databricks.bundles.core import Variable
 from databricks.bundles.jobs import (
@@ -13,6 +14,7 @@ from databricks.bundles.jobs import (
     JobRunAs,
     PerformanceTarget,
     QueueSettings,
+    RunIf,
     RunJobTask,
     TableUpdateTriggerConfiguration,
     Task,
@@ -28,7 +30,7 @@ from kaspr_delta.jobs.oversight import health, oversight
 from kaspr_delta.jobs.storage import Storage
 from kaspr_delta.jobs.trigger import trigger_of
 from kaspr_delta.jobs.watched import watched_tables
-from kaspr_delta.jobs.work import EVERYTHING, Work, task_key
+from kaspr_delta.jobs.work import EVERYTHING, Work, task_key, waiting_work
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TaskPlan
 from kaspr_delta.settings import GRANT, JOB_FRAMEWORK
@@ -59,7 +61,11 @@ class JobBuilder:
 
     def scheduled(self, work: tuple[Work, ...]) -> Job:
         """One job that runs all units of work in the order of the data, then ends."""
-        job = self.job(self.plan.application, [self._ending(self._task_of(unit), unit.after) for unit in work])
+        waiting = waiting_work(self.plan, work)
+        tasks = [self._ending(self._task_of(unit), unit.after) for unit in (*work, *waiting)]
+        for task in tasks[len(work) :]:  # a failure elsewhere does not keep it from telling
+            task.run_if = RunIf.ALL_DONE
+        job = self.job(self.plan.application, tasks)
         job.description = f"Agents, joins and made tables of {self.plan.application}, until everything is caught up"
         if self.deployment.trigger == "table_update":
             updates = TableUpdateTriggerConfiguration(
@@ -114,9 +120,13 @@ class JobBuilder:
     def _schedule(self, default: str) -> CronSchedule:
         wanted, declared = self.deployment, self.plan.job_schedule
         return CronSchedule(
-            quartz_cron_expression=wanted.schedule or declared.quartz or default,
-            timezone_id=wanted.timezone or declared.timezone or "UTC",
+            quartz_cron_expression=wanted.schedule or declared.quartz or default, timezone_id=self.timezone
         )
+
+    @property
+    def timezone(self) -> str:
+        """The time zone of schedules."""
+        return self.deployment.timezone or self.plan.job_schedule.timezone or "UTC"
 
     def job(self, name: str, tasks: list[Task]) -> Job:
         """A job of these tasks, without anything that starts it."""
@@ -193,3 +203,8 @@ class JobBuilder:
         for option, grants in ((GRANT, self.grants), ("--grant-internal", self.internal_grants)):
             for grant in grants:
                 yield from (option, grant.text)
+
+
+def never_ends(job: Mapping[str, Any]) -> bool:
+    """Whether a task of a job, given as plain data, runs without end."""
+    return any("--continuous" in task.get("python_wheel_task", {}).get("parameters", ()) for task in job["tasks"])

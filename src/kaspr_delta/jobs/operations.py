@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from databricks.bundles.jobs import CronSchedule, Job, JobParameterDefinition, PerformanceTarget, QueueSettings
 
+from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.settings import GRANT, OPERATION, OPERATION_PARAMETER, PURPOSE_TAG
+from kaspr_delta.spec.cron import quartz_firings_a_day
 
 _DEFAULT = "status"
 _DESCRIPTION = (
@@ -16,35 +19,48 @@ _DESCRIPTION = (
 )
 
 
-# How often a check of runs that never end starts, unless the deployment says it: a start of a cluster takes minutes.
+# How often a check starts, unless the deployment says it: a start of a cluster takes minutes.
 _EACH_HOUR, _EACH_DAY = "0 0 * * * ?", "0 0 6 * * ?"
+_HOURS_A_DAY = 24
 
 
-def operations_job(builder: JobBuilder) -> Job:
+def operations_job(builder: JobBuilder, *, endless: bool) -> Job:
     """The job of a builder's application. A run that is started during another waits for its turn.
 
     Its parameter holds the command; ``kaspr-delta-task`` knows the commands that it may run. The job ends, so it is on
-    serverless compute unless all is on clusters. People start it. Beside runs that never end, and go on with the
-    healthy resources, a schedule starts it too: with the command that fails while a resource is unhealthy.
+    serverless compute unless all is on clusters. People start it. Beside ``endless`` runs, which go on with the healthy
+    resources, a schedule starts it too: with the command that fails while a resource is unhealthy. Raises UsageError
+    for a ``check_schedule`` without that.
     """
     of = replace(builder, deployment=builder.deployment.of_operations())
-    command = f"{{{{job.parameters.{OPERATION_PARAMETER}}}}}"
+    given = f"{{{{job.parameters.{OPERATION_PARAMETER}}}}}"
     manifests = [f"${{workspace.file_path}}/{of.deployment.folder}", of.deployment.folder]
     where = ["--app", of.plan.application, "--warehouse", of.storage.warehouse, *of.deployment.values_option]
     where += [text for grant in of.grants for text in (GRANT, grant.text)]  # for the doctor
     # It is not tried again, and starts in seconds: somebody waits for the answer.
-    task = of.compute.task(OPERATION, command, [OPERATION, *manifests, command, *where])
+    task = of.compute.task(OPERATION, given, [OPERATION, *manifests, given, *where])
     task.timeout_seconds = of.deployment.timeout_minutes * 60
     job = of.job(f"{of.plan.application}: operations", [task])
     job.performance_target = PerformanceTarget.PERFORMANCE_OPTIMIZED if of.deployment.serverless else None
     job.description = _DESCRIPTION
-    job.parameters = [JobParameterDefinition(name=OPERATION_PARAMETER, default=_DEFAULT)]
+    command = _DEFAULT
     wanted = builder.deployment
-    if wanted.endless and wanted.waiting == "fail":
-        check = f"{_DEFAULT} --exit-code --grace {wanted.waiting_grace}"
-        job.parameters = [JobParameterDefinition(name=OPERATION_PARAMETER, default=check)]
+    if endless and wanted.waiting == "fail":
         often = wanted.check_schedule or (_EACH_HOUR if of.deployment.serverless else _EACH_DAY)
-        job.schedule = CronSchedule(quartz_cron_expression=often, timezone_id=wanted.timezone or "UTC")
+        command = f"{_DEFAULT} --exit-code --grace {wanted.waiting_grace} --within {_hours_between(often)}h"
+        job.schedule = CronSchedule(quartz_cron_expression=often, timezone_id=builder.timezone)
+    elif wanted.check_schedule:
+        raise UsageError("variable 'check_schedule': nothing is checked unless a run never ends and 'waiting' is fail")
+    job.parameters = [JobParameterDefinition(name=OPERATION_PARAMETER, default=command)]
     job.queue = QueueSettings(enabled=True)
     job.tags = {**of.compute.tags, "manifests": of.revision, PURPOSE_TAG: OPERATION}
     return job
+
+
+def _hours_between(quartz: str) -> int:
+    """The hours from one firing to the next one, rounded up: a check looks back so far.
+
+    >>> _hours_between("0 0 6 * * ?"), _hours_between("0 0/10 * * * ?")
+    (24, 1)
+    """
+    return math.ceil(_HOURS_A_DAY / quartz_firings_a_day(quartz))

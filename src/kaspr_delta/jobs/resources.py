@@ -19,7 +19,7 @@ from kaspr_delta.jobs.alerts import alerts
 from kaspr_delta.jobs.app import app_grant, has_web_views, web_app
 from kaspr_delta.jobs.dashboard import dashboard
 from kaspr_delta.jobs.deployment import Deployment
-from kaspr_delta.jobs.job import JobBuilder
+from kaspr_delta.jobs.job import JobBuilder, never_ends
 from kaspr_delta.jobs.local_state import give_back_state
 from kaspr_delta.jobs.operations import operations_job
 from kaspr_delta.jobs.storage import Storage
@@ -80,18 +80,20 @@ def manifests_of(deployment: Deployment, root: Path) -> LoadedManifests:
 
 
 def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment, revision: str) -> None:
-    """Add the Databricks resources of one plan; none if nothing runs in it. ``revision`` is that of its manifests.
+    """Add the Databricks resources of one plan; none if nothing in it runs or waits, and no web view is served.
+
+    ``revision`` is that of its manifests.
 
     They are not made apart and then merged: ``add_resources`` looks for its caller's module once for every resource,
     which takes longer than all else.
     """
     layout = layout_of(plan, deployment)
     work = work_of(plan, layout)
-    if not work and not plan.tasks:
+    served = bool(deployment.sql_warehouse) and has_web_views(plan)
+    if not (work or plan.tasks or served):
         return
     key = bundle_key(plan.application)
     storage = Storage.of(plan, deployment)
-    served = bool(deployment.sql_warehouse) and has_web_views(plan)
     # A separate key, because ``bundle run KEY`` refuses a key that two resources have.
     app_key = f"{key}__app"
     # They are no resource of the bundle: a deployment would take away the grants that it does not list.
@@ -120,6 +122,15 @@ def jobs_of(
     builder: JobBuilder, key: str, work: tuple[Work, ...], layout: Layout
 ) -> Iterator[tuple[str, Job, Location]]:
     """The jobs of a plan, with their keys in the bundle and their locations."""
+    made = list(_jobs_that_run(builder, key, work, layout))
+    yield from made
+    endless = any(never_ends(dict(job.as_dict())) for _, job, _ in made)
+    yield f"{key}__operations", operations_job(builder, endless=endless), builder.plan.location
+
+
+def _jobs_that_run(
+    builder: JobBuilder, key: str, work: tuple[Work, ...], layout: Layout
+) -> Iterator[tuple[str, Job, Location]]:
     plan, deployment = builder.plan, builder.deployment
     if deployment.mode == "continuous":
         for unit in work:
@@ -133,7 +144,6 @@ def jobs_of(
     for task in plan.tasks:
         if task.schedule is None or not keeps_schedules:
             yield f"{key}__{task_key((task.ref,))}", builder.of_task(task), task.location
-    yield f"{key}__operations", operations_job(builder), plan.location
 
 
 def _revision(manifests: LoadedManifests) -> str:

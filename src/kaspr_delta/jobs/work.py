@@ -19,6 +19,8 @@ Layout = Literal["one", "group", "resource"]
 
 EVERYTHING = "application"
 """The key of a task that runs all resources."""
+WAITING = "waiting"
+"""The key of a task for the resources that have none of their own because they wait."""
 
 # Databricks allows 100 characters in a task's key.
 _LONGEST_KEY = 100
@@ -49,7 +51,7 @@ def work_of(plan: Plan, layout: Layout = "group") -> tuple[Work, ...]:
     units that come one after another.
 
     Keys are unique. ``after`` names only earlier keys, without those that already follow from other units' ``after``.
-    Waiting resources are left out.
+    Waiting resources are left out: see ``waiting_work``.
     """
     order = [resource for stage in plan.stages for resource in stage.resources]
     if layout == "one" or not order:
@@ -64,6 +66,18 @@ def work_of(plan: Plan, layout: Layout = "group") -> tuple[Work, ...]:
         _work(plan, part, keys[part], tuple(sorted(keys[before] for before in graph.predecessors(part))))
         for part in nx.lexicographical_topological_sort(graph, key=position.__getitem__)
     )
+
+
+def waiting_work(plan: Plan, work: tuple[Work, ...]) -> tuple[Work, ...]:
+    """The unit of the resources that are in no unit of ``work`` because they wait; it comes after all others.
+
+    None if one unit is everything, or if nothing waits.
+    """
+    refs = tuple(ref for ref, _ in plan.waiting)
+    if not refs or any(unit.key == EVERYTHING for unit in work):
+        return ()
+    last = {unit.key for unit in work} - {key for unit in work for key in unit.after}
+    return (Work(WAITING, refs, plan.location, "they wait", tuple(sorted(last))),)
 
 
 def task_key(resources: tuple[ResourceRef, ...]) -> str:

@@ -18,6 +18,8 @@ _BY_NAME = {
 
 KINDS_BY_COMMAND = tuple(_SHORT)
 """All kinds, in the order in which ``get all`` lists them."""
+BOUND_TOPIC = "KasprTopic"
+"""The kind of bound topics in events."""
 
 
 def kind_called(name: str) -> str:
@@ -26,6 +28,15 @@ def kind_called(name: str) -> str:
     if kind is None:
         raise NotFoundError.among("kind", name, [short[0] for short in _SHORT.values()])
     return kind
+
+
+def event_kind(name: str) -> str:
+    """The kind with this name in events. A bound topic, which has no manifest, has them too.
+
+    >>> event_kind("join"), event_kind("topic")
+    ('KasprJoin', 'KasprTopic')
+    """
+    return BOUND_TOPIC if name == "topic" else kind_called(name)
 
 
 def short_kind(kind: str) -> str:

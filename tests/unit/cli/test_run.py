@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,6 +41,9 @@ class FakeApplication:
         if self.errors:
             raise self.errors.pop(0)
         return self.report
+
+    def report_since(self, _: datetime) -> RunReport:
+        return RunReport({"agent/ingest": ResourceReport(rows_in=3, dead_letters=3)})
 
     def late(self, grace: timedelta) -> dict[str, str]:
         assert self.waits is not None
@@ -108,13 +111,19 @@ def test_a_resource_whose_events_all_became_dead_letters_has_failed(kaspr: Kaspr
     assert kaspr("run", "--all-dead-letters", "fail").code == 0
 
 
+def test_events_of_an_earlier_attempt_count_too(kaspr: Kaspr, opened: Any) -> None:
+    opened(FakeApplication([LOST]))
+    answer = kaspr("run", "--retries", 2, "--all-dead-letters", "fail")
+    assert (answer.code, "every event of agent/ingest became a dead letter" in answer.err) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("waits", "options", "code"),
     [
         (timedelta(hours=2), "--waiting fail", 1),
         (timedelta(hours=2), "--waiting fail --only join/beds", 1),
         (timedelta(hours=2), "--waiting fail --only agent/ingest", 0),
-        (timedelta(hours=2), "bundles/shop --waiting fail --only agent/ingest", 1),
+        (timedelta(hours=2), "bundles/shop --waiting fail --only agent/ingest", 0),
         (timedelta(hours=2), "--waiting fail --grace 3h", 0),
         (timedelta(minutes=2), "--waiting fail", 0),
         (timedelta(hours=2), "", 0),

@@ -104,7 +104,7 @@ def test_a_resource_that_failed_is_unhealthy_until_its_next_batch(
 
 
 @pytest.mark.parametrize(
-    ("batches", "grace", "found"),
+    ("batches", "within", "found"),
     [
         ([(HOUR / 2, 3, 0, 3)], "1h", True),
         ([(HOUR / 2, 3, 0, 3), (HOUR / 3, 1, 1, 0)], "1h", False),
@@ -117,12 +117,12 @@ def test_a_resource_whose_recent_events_all_became_dead_letters_is_unhealthy(
     status: Callable[..., Answer],
     system: NativeSystemTables,
     batches: list[tuple[timedelta, int, int, int]],
-    grace: str,
+    within: str,
     found: bool,
 ) -> None:
     system.append(PROGRESS, [batch("agent/ingest", *one) for one in batches])
     expected = ["agent/ingest every event became a dead letter"] if found else []
-    assert unhealthy(status("--exit-code", "--grace", grace)) == expected
+    assert unhealthy(status("--exit-code", "--within", within)) == expected
 
 
 def test_a_resource_that_needs_a_rebuild_is_unhealthy(
@@ -131,3 +131,16 @@ def test_a_resource_that_needs_a_rebuild_is_unhealthy(
     needed = {ResourceRef("join", "priced"): "its type has changed"}
     monkeypatch.setattr(Application, "rebuilds", lambda _: needed)
     assert unhealthy(status("--exit-code")) == ["join/priced waits: its type has changed"]
+
+
+def test_a_bound_topic_that_failed_is_unhealthy(kaspr: Kaspr, system: NativeSystemTables, tmp_path: Path) -> None:
+    bound = "KasprApp/shop: {topics: {raw: {files: {path: /in, format: csv, schema: id STRING, key: id}}}}"
+    (tmp_path / "m.yaml").write_text(manifests("shop", MANIFESTS.replace("KasprApp/shop: {}", bound)))
+    assert kaspr("apply", "-f", tmp_path / "m.yaml", "--warehouse", tmp_path / "wh").code == 0
+    system.append(EVENTS, [event("KasprTopic", "raw", FAILED, HOUR, FAILURE)])
+    answer = kaspr("status", "--exit-code", "--warehouse", tmp_path / "wh")
+    assert unhealthy(answer) == ["topic/raw failed: PythonException: no such column"]
+
+
+def test_a_deployment_is_looked_at_by_its_own_job(kaspr: Kaspr) -> None:
+    assert "the job for operations has it" in " ".join(kaspr("status", "--exit-code", "--target", "prod").err.split())

@@ -51,8 +51,7 @@ def test_variables_of_the_bundle_become_settings() -> None:
         ({"usage_policy_id": "u1", "compute": "cluster"}, "variable 'usage_policy_id': it is for serverless compute"),
         ({"alert_schedule": "hourly", "sql_warehouse": "abc"}, "expected 6 or 7"),
         ({"check_schedule": "hourly", "mode": "continuous"}, "variable 'check_schedule': 'hourly' has 1 field"),
-        ({"check_schedule": "0 0 * * * ?"}, "nothing is checked unless runs never end"),
-        ({"check_schedule": "0 0 * * * ?", "mode": "continuous", "waiting": "note"}, "nothing is checked unless"),
+        ({"trigger": "table_update", "mode": "continuous"}, "variable 'trigger': it is for scheduled jobs"),
     ],
 )
 def test_wrong_values_of_variables_are_refused(variables: dict[str, Any], message: str) -> None:

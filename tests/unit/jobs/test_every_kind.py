@@ -296,7 +296,12 @@ def test_a_waiting_resource_is_a_warning_of_the_bundle(bundle: Path) -> None:
     made = application_resources(Deployment(application="every-kind", layout="group"), bundle)
     assert {item.severity.value for item in made.diagnostics.items} == {"warning"}
     assert "agent 'announce' waits" in made.diagnostics.items[0].summary
-    assert "agent_announce" not in str(job_of(made, "every_kind")["tasks"])
+    tasks = {task["task_key"]: task for task in job_of(made, "every_kind")["tasks"]}
+    assert "agent_announce" not in tasks
+    waiting = tasks.pop("waiting")
+    assert waiting["run_if"] == "ALL_DONE"
+    assert "--only agent/announce" in " ".join(waiting["python_wheel_task"]["parameters"])
+    assert not any("run_if" in task for task in tasks.values())
 
 
 def test_alerts_and_a_dashboard_look_at_the_tables_of_the_application(bundle: Path) -> None:
@@ -306,7 +311,8 @@ def test_alerts_and_a_dashboard_look_at_the_tables_of_the_application(bundle: Pa
     found = {key: dict[str, Any](alert.as_dict()) for key, alert in made.alerts.items()}
     assert sorted(found) == ["every_kind__dead_letters", "every_kind__silent", "every_kind__stopped"]
     for alert in found.values():
-        assert "FROM main.every_kind._kaspr_" in alert["query_text"]
+        assert "FROM `main`.`every_kind`.`_kaspr_" in alert["query_text"]
+        assert "run_as" not in alert
         subscribers = alert["evaluation"]["notification"]["subscriptions"]
         assert subscribers == [{"user_email": "ann@example.com"}, {"destination_id": "hook"}]
     (board,) = (dict[str, Any](board.as_dict()) for board in made.dashboards.values())
@@ -317,6 +323,30 @@ def test_alerts_and_a_dashboard_look_at_the_tables_of_the_application(bundle: Pa
         one["name"] for one in content["datasets"]
     }
     assert not deployed(bundle, sql_warehouse="w1").alerts  # each look costs
+
+
+@pytest.mark.parametrize(
+    ("principal", "run_as"),
+    [
+        ("0a1b2c3d-0000-1111-2222-333344445555", {"service_principal_name": "0a1b2c3d-0000-1111-2222-333344445555"}),
+        ("ann@example.com", {"user_name": "ann@example.com"}),
+        ("a group", None),  # alerts cannot run as one
+    ],
+)
+def test_alerts_read_as_the_identity_that_owns_the_tables(
+    bundle: Path, principal: str, run_as: dict[str, str] | None
+) -> None:
+    made = deployed(bundle, sql_warehouse="w1", alert_schedule="0 0 * * * ?", run_as=Principal.of(principal))
+    assert {str(dict[str, Any](alert.as_dict()).get("run_as")) for alert in made.alerts.values()} == {str(run_as)}
+
+
+def test_an_application_of_tables_and_web_views_has_an_app(bundle: Path) -> None:
+    folder = bundle / "bundles" / "every-kind"
+    for file in folder.glob("*.yaml"):
+        if file.name not in {"app.yaml", "webviews.yaml", "tables.yaml", "values.yaml"}:
+            file.unlink()
+    made = application_resources(Deployment(application="every-kind", sql_warehouse="w1"), bundle)
+    assert sorted(made.apps) == ["every_kind__app"]
 
 
 def test_without_web_views_there_is_no_app(bundle: Path) -> None:

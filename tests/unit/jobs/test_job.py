@@ -184,12 +184,20 @@ def test_a_cluster_without_workers_is_a_single_node() -> None:
     ],
 )
 def test_nodes_are_those_of_the_cloud(host: str, workers: int, node_type: str, spot: tuple[str, str, int]) -> None:
-    (job,) = jobs(SHOP, Deployment(compute="cluster", host=host, workers=workers, spot=True, policy_id="p1"))
+    (job,) = jobs(SHOP, Deployment(compute="cluster", host=host, workers=workers, spot=True))
     cluster = job["job_clusters"][0]["new_cluster"]
     attributes, availability, kept = spot
     assert cluster["node_type_id"] == node_type
     assert cluster[attributes] == {"availability": availability, "first_on_demand": kept}
+
+
+def test_a_policy_may_fix_the_nodes() -> None:
+    (job,) = jobs(SHOP, Deployment(compute="cluster", policy_id="p1"))
+    cluster = job["job_clusters"][0]["new_cluster"]
     assert (cluster["policy_id"], cluster["apply_policy_default_values"]) == ("p1", True)
+    assert "node_type_id" not in cluster
+    (job,) = jobs(SHOP, Deployment(compute="cluster", policy_id="p1", node_type="i3.2xlarge"))
+    assert job["job_clusters"][0]["new_cluster"]["node_type_id"] == "i3.2xlarge"
 
 
 def test_nodes_of_a_pool_have_no_type() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs import Deployment, Storage
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.jobs.operations import operations_job
@@ -12,9 +13,10 @@ from tests.unit.jobs.plans import agent, plan
 SHOP = plan(agent("ingest", topic="raw"), packages=("scipy==1.16",))
 
 
-def job(**settings: Any) -> dict[str, Any]:
+def job(*, endless: bool = False, **settings: Any) -> dict[str, Any]:
     deployment = Deployment(application="shop-folder", **settings)
-    return dict(operations_job(JobBuilder(SHOP, deployment, Storage.of(SHOP, deployment), "r1")).as_dict())
+    builder = JobBuilder(SHOP, deployment, Storage.of(SHOP, deployment), "r1")
+    return dict(operations_job(builder, endless=endless).as_dict())
 
 
 def test_the_job_runs_the_command_in_its_parameter_when_somebody_starts_it() -> None:
@@ -52,25 +54,31 @@ def test_beside_continuous_jobs_it_runs_on_serverless_compute_unless_all_run_on_
     assert runs_on in task
 
 
+HOURLY, DAILY, OFTEN = "0 0 * * * ?", "0 0 6 * * ?", "0 0/10 * * * ?"
+
+
 @pytest.mark.parametrize(
-    ("settings", "command", "at"),
+    ("settings", "options", "quartz", "zone"),
     [
-        ({}, "status --exit-code --grace 1h", ("0 0 * * * ?", "UTC")),
-        (
-            {"waiting_grace": "5m", "timezone": "Asia/Tokyo"},
-            "status --exit-code --grace 5m",
-            ("0 0 * * * ?", "Asia/Tokyo"),
-        ),
-        ({"compute": "cluster"}, "status --exit-code --grace 1h", ("0 0 6 * * ?", "UTC")),
-        ({"check_schedule": "0 0/10 * * * ?"}, "status --exit-code --grace 1h", ("0 0/10 * * * ?", "UTC")),
-        ({"waiting": "note"}, "status", None),
-        ({"compute": "serverless"}, "status", None),  # its runs end, and fail by themselves
+        ({}, "--grace 1h --within 1h", HOURLY, "UTC"),
+        ({"waiting_grace": "5m", "timezone": "Asia/Tokyo"}, "--grace 5m --within 1h", HOURLY, "Asia/Tokyo"),
+        ({"mode": "continuous"}, "--grace 1h --within 1h", HOURLY, "UTC"),
+        ({"mode": "continuous", "compute": "cluster"}, "--grace 1h --within 24h", DAILY, "UTC"),
+        ({"check_schedule": OFTEN}, "--grace 1h --within 1h", OFTEN, "UTC"),
+        ({"check_schedule": "0 0 0/4 * * ?"}, "--grace 1h --within 4h", "0 0 0/4 * * ?", "UTC"),
     ],
 )
 def test_beside_runs_that_never_end_it_looks_for_unhealthy_resources(
-    settings: dict[str, Any], command: str, at: tuple[str, str] | None
+    settings: dict[str, Any], options: str, quartz: str, zone: str
 ) -> None:
-    made = job(mode="continuous", **settings)
-    assert made["parameters"] == [{"name": "command", "default": command}]
-    found = made.get("schedule")
-    assert (found and tuple(found[part] for part in ("quartz_cron_expression", "timezone_id"))) == at
+    made = job(endless=True, **settings)
+    assert made["parameters"] == [{"name": "command", "default": f"status --exit-code {options}"}]
+    assert made["schedule"] == {"quartz_cron_expression": quartz, "timezone_id": zone}
+
+
+@pytest.mark.parametrize("settings", [{"waiting": "note"}, {"endless": False}])
+def test_otherwise_runs_tell_it_themselves_or_nobody_wants_to_know(settings: dict[str, Any]) -> None:
+    made = job(**{"endless": True, **settings})
+    assert ("schedule" in made, made["parameters"][0]["default"]) == (False, "status")
+    with pytest.raises(UsageError, match="nothing is checked unless a run never ends"):
+        job(**{"endless": True, **settings}, check_schedule=HOURLY)

@@ -4,7 +4,7 @@ from typing import get_args
 
 from hypothesis import given
 
-from kaspr_delta.jobs.work import EVERYTHING, Layout, task_key, work_of
+from kaspr_delta.jobs.work import EVERYTHING, WAITING, Layout, task_key, waiting_work, work_of
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from tests.manifests import plan_of
@@ -77,6 +77,24 @@ def test_an_application_in_which_everything_waits_has_a_task_that_says_so() -> N
         (unit,) = work_of(waits, layout)
         assert (unit.key, unit.resources) == (EVERYTHING, ())
     assert work_of(plan_of("shop", "KasprTable/orders: {}")) == ()
+
+
+def test_resources_that_wait_have_a_task_of_their_own_after_all_others() -> None:
+    manifests = """
+KasprTable/orders: {}
+KasprTable/sums: {from: {table: orders}, count: {}}
+KasprTable/of-sums: {from: {table: sums}, count: {}}
+KasprAgent/ingest: {input: {topic: {name: raw}}, output: {topics: [{name: done}]}}
+KasprJoin/priced: {leftTable: orders, rightTable: products, "on": key}
+KasprTable/of-priced: {from: {table: priced}, count: {}}
+"""
+    shop = plan_of("shop", manifests)
+    work = work_of(shop, "group")
+    (unit,) = waiting_work(shop, work)
+    assert (unit.key, unit.title) == (WAITING, "join/priced + table/of-priced")
+    assert unit.after == ("agent_ingest", "table_of-sums")
+    assert waiting_work(shop, work_of(shop, "one")) == ()
+    assert waiting_work(plan(agent("a", topic="x")), ()) == ()
 
 
 def test_task_keys_are_valid_and_differ_between_resources() -> None:
