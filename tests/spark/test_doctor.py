@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.runtime.applying import only_plan
 from kaspr_delta.runtime.doctor.bench import LAYOUTS, Bench
-from kaspr_delta.runtime.doctor.examination import examine
+from kaspr_delta.runtime.doctor.examination import Wanted, examine
 from kaspr_delta.runtime.doctor.probe import Answer
 from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.namespace import Warehouse
@@ -32,7 +32,7 @@ def make_source(spark: SparkSession, name: str) -> None:
 
 
 def answers(bench: Bench, source: str) -> dict[str, Answer]:
-    return {probe.name: answer for probe, answer in examine(bench, plan_of(source), (), seconds=300)}
+    return {probe.name: answer for probe, answer in examine(bench, Wanted(plan_of(source)), seconds=300)}
 
 
 @pytest.mark.slow

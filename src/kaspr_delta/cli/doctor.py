@@ -52,13 +52,18 @@ def doctor(
         list[str] | None,
         typer.Option("--grant", metavar="WHO=PRIVILEGES", help="In a catalog: a grant that `run` will be given."),
     ] = None,
+    grant_internal: Annotated[
+        list[str] | None,
+        # Only jobs of the bundle use it.
+        typer.Option("--grant-internal", hidden=True, help="The same on the schema of internal tables."),
+    ] = None,
     output: Annotated[DoctorOutput, typer.Option("--output", "-o", help="Tables, or one JSON object.")] = "text",
 ) -> None:
     """Check Python, Java, packages, Delta's jars and write access, and say how to mend what is missing.
 
     With --probe or a PATH, and in a Databricks job over a catalog, Spark is started. Then the engine's own reads and
-    writes are tried, on tables and files whose names begin with `_kaspr_doctor`. They are removed at the end. Each
-    answer says what the engine does about it. The manifests are not applied. All answers are in `doctor.json` too, in
+    writes are tried, on tables and files with `kaspr_doctor` in their names. They are removed at the end. Each answer
+    says what the engine does about it. The manifests are not applied. All answers are in `doctor.json` too, in
     the folder of the warehouse or in the volume.
 
     A bucket is always probed, by files and without Spark, in less than half a minute. It has no other probes.
@@ -72,7 +77,7 @@ def doctor(
         kaspr-delta doctor bundles/order-system --probe -o json
     """
     seconds = interval("--within", within) / 1_000
-    grants = [Grant.of(text) for text in grant or ()]
+    grants, on_internal = ([Grant.of(text) for text in texts or ()] for texts in (grant, grant_internal))
     in_bucket = target.location.store is not None
     if in_bucket and path is not None:
         raise UsageError("sources of manifests are not probed over a bucket: call the command without PATH")
@@ -84,7 +89,7 @@ def doctor(
             typer.echo(f"{'missing' if one['answer'] == 'problem' else 'ok':7}  {one['probe']}: {one['seen']}")
     if in_bucket or (probes and not _has_problem(answers)):  # a store needs no Java
         with working("Probing the warehouse"):
-            found, folder = off_main_thread(lambda: _probed(target, path, grants, seconds))
+            found, folder = off_main_thread(lambda: _probed(target, path, grants, on_internal, seconds))
         answers += found
         if output == "text":
             _show(found)
@@ -119,14 +124,14 @@ def _checked(location: Warehouse) -> Iterator[Line]:
 
 
 def _probed(
-    target: Target, path: Path | None, grants: Sequence[Grant], seconds: float
+    target: Target, path: Path | None, grants: Sequence[Grant], on_internal: Sequence[Grant], seconds: float
 ) -> tuple[list[Line], Path | None]:
     """The answers of all probes, and the folder for the report; None in a bucket, and if another doctor writes it."""
     if target.location.store is not None:
         return _store_probed(target.location, seconds), None
     from kaspr_delta.runtime.applying import only_plan
     from kaspr_delta.runtime.doctor.bench import SCRATCH, Bench
-    from kaspr_delta.runtime.doctor.examination import ANOTHER, examine
+    from kaspr_delta.runtime.doctor.examination import ANOTHER, Wanted, examine
     from kaspr_delta.runtime.session import spark_session
     from kaspr_delta.storage.opening import open_tables
 
@@ -136,7 +141,7 @@ def _probed(
     named = plan.schema if plan else delta_name(target.app or "")
     namespace = scratch.namespace(named if location.is_unity else SCRATCH)
     bench = Bench(spark_session(location.log_file), open_tables(namespace))
-    found = _lines(examine(bench, plan, grants, seconds))
+    found = _lines(examine(bench, Wanted(plan, grants, on_internal), seconds))
     if found[0]["probe"] == ANOTHER.name:
         return found, None
     if namespace.disk is None:

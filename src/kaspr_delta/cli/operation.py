@@ -10,7 +10,7 @@ import typer
 from kaspr_delta.cli.deployed import written
 from kaspr_delta.cli.progress import note
 from kaspr_delta.errors import UsageError
-from kaspr_delta.settings import GRANT, OPERATION
+from kaspr_delta.settings import OPERATION
 
 # The commands, each with options that it has there unless somebody gives others. The job waits for its turn: a resource
 # that is to be rebuilt may run at the moment.
@@ -18,12 +18,11 @@ _COMMANDS = {
     "rebuild": ("--patience", "1h"),
     "dead-letters": (),
     "delete": (),
-    "doctor": (),
     "status": (),
     "purge": ("--own-job",),
 }
-# Those that read the folder of the manifests; a rebuild applies them, for they may have been deployed just now.
-_READ, _APPLY = frozenset({"rebuild", "doctor"}), frozenset({"rebuild"})
+# It applies the manifests, for they may have been deployed just now.
+_APPLIES = "rebuild"
 
 
 def expanded(arguments: Sequence[str]) -> list[str]:
@@ -35,9 +34,6 @@ def expanded(arguments: Sequence[str]) -> list[str]:
     if arguments[:1] != [OPERATION]:
         return list(arguments)
     _, folder, origin, text, *options = arguments
-    pairs = [*zip(options[::2], options[1::2], strict=True)]
-    where = [part for pair in pairs if pair[0] != GRANT for part in pair]
-    granted = [part for pair in pairs if pair[0] == GRANT for part in pair]
     try:
         command, *given = shlex.split(text)
     except ValueError as error:  # a quote without its end, or no word at all
@@ -45,10 +41,15 @@ def expanded(arguments: Sequence[str]) -> list[str]:
     if command not in _COMMANDS:
         raise UsageError(f"the job runs no {command!r}, only: {', '.join(_COMMANDS)}")
     if command == "purge":  # it opens no application
-        at = dict(pairs)
+        at = dict(zip(options[::2], options[1::2], strict=True))
         return [command, *_COMMANDS[command], *given, at["--app"], "--warehouse", at["--warehouse"]]
-    manifests = [*([folder] if command in _READ else []), *(["--origin", origin] if command in _APPLY else [])]
-    return [*where, command, *_COMMANDS[command], *(granted if command == "doctor" else ()), *given, *manifests]
+    return [
+        *options,
+        command,
+        *_COMMANDS[command],
+        *given,
+        *([folder, "--origin", origin] if command == _APPLIES else []),
+    ]
 
 
 def operate(target: str, application: str | None, profile: str | None, command: Sequence[str]) -> None:

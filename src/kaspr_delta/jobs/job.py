@@ -194,12 +194,13 @@ class JobBuilder:
             *(text for resource in resources for text in ("--only", str(resource))),
             "--warehouse",
             self.storage.warehouse,
-            *(self._granting() if first else ()),
+            *(self.granting() if first else ()),
             *(["--continuous", "--every", wanted.every, "--until-changed", _DEPLOYED] if endless else ending),
         ]
         return self.compute.task(key, f"{title}: {description}" if description else title, parameters)
 
-    def _granting(self) -> Iterator[str]:
+    def granting(self) -> Iterator[str]:
+        """The options of a run, and of the doctor, that name the grants on both schemas."""
         for option, grants in ((GRANT, self.grants), ("--grant-internal", self.internal_grants)):
             for grant in grants:
                 yield from (option, grant.text)

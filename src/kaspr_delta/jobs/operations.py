@@ -9,13 +9,13 @@ from databricks.bundles.jobs import CronSchedule, Job, JobParameterDefinition, P
 
 from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs.job import JobBuilder
-from kaspr_delta.settings import GRANT, OPERATION, OPERATION_PARAMETER, PURPOSE_TAG
+from kaspr_delta.settings import OPERATION, OPERATION_PARAMETER, PURPOSE_TAG
 from kaspr_delta.spec.cron import quartz_firings_a_day
 
 _DEFAULT = "status"
 _DESCRIPTION = (
-    "Commands for people: rebuild KIND/NAME, dead-letters [--retry --only-failed], delete KIND NAME [--purge], doctor,"
-    " status, purge --yes"
+    "Commands for people: rebuild KIND/NAME, dead-letters [--retry --only-failed], delete KIND NAME [--purge], status,"
+    " purge --yes"
 )
 
 
@@ -36,7 +36,6 @@ def operations_job(builder: JobBuilder, *, endless: bool) -> Job:
     given = f"{{{{job.parameters.{OPERATION_PARAMETER}}}}}"
     manifests = [f"${{workspace.file_path}}/{of.deployment.folder}", of.deployment.folder]
     where = ["--app", of.plan.application, "--warehouse", of.storage.warehouse, *of.deployment.values_option]
-    where += [text for grant in of.grants for text in (GRANT, grant.text)]  # for the doctor
     # It is not tried again, and starts in seconds: somebody waits for the answer.
     task = of.compute.task(OPERATION, given, [OPERATION, *manifests, given, *where])
     task.timeout_seconds = of.deployment.timeout_minutes * 60
@@ -54,6 +53,22 @@ def operations_job(builder: JobBuilder, *, endless: bool) -> Job:
     job.parameters = [JobParameterDefinition(name=OPERATION_PARAMETER, default=command)]
     job.queue = QueueSettings(enabled=True)
     job.tags = {**of.compute.tags, "manifests": of.revision, PURPOSE_TAG: OPERATION}
+    return job
+
+
+def doctor_job(builder: JobBuilder) -> Job:
+    """The job that probes the workspace when somebody starts it, on the compute of the application's own tasks.
+
+    It has two tasks that begin at once: the second doctor looks at the lease of the first one.
+    """
+    of, title = builder.deployment, f"{builder.plan.application}: doctor"
+    where = ["--app", builder.plan.application, "--warehouse", builder.storage.warehouse, *of.values_option]
+    parameters = [*where, "doctor", *builder.granting(), f"${{workspace.file_path}}/{of.folder}"]
+    tasks = [builder.compute.task(key, title, parameters) for key in ("doctor", "another_doctor")]
+    for task in tasks:
+        task.timeout_seconds = of.timeout_minutes * 60
+    job = builder.job(title, tasks)
+    job.description = "Probes the warehouse, sources, privileges and streams, and says what the engine does about each"
     return job
 
 

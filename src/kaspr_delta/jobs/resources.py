@@ -21,7 +21,7 @@ from kaspr_delta.jobs.dashboard import dashboard
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.job import JobBuilder, never_ends
 from kaspr_delta.jobs.local_state import give_back_state
-from kaspr_delta.jobs.operations import operations_job
+from kaspr_delta.jobs.operations import doctor_job, operations_job
 from kaspr_delta.jobs.storage import Storage
 from kaspr_delta.jobs.work import Layout, Work, task_key, work_of
 from kaspr_delta.plan.builder.applications import ABSENT_APP
@@ -126,6 +126,7 @@ def jobs_of(
     yield from made
     endless = any(never_ends(dict(job.as_dict())) for _, job, _ in made)
     yield f"{key}__operations", operations_job(builder, endless=endless), builder.plan.location
+    yield f"{key}__doctor", doctor_job(builder), builder.plan.location
 
 
 def _jobs_that_run(

@@ -30,7 +30,6 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
             "rebuild join/a --patience 5m",
             ["rebuild", "--patience", "1h", "join/a", "--patience", "5m", "/files/shop", "--origin", "shop"],
         ),
-        ("doctor", ["doctor", "/files/shop"]),
         ("dead-letters --retry --resource 'agent/a b'", ["dead-letters", "--retry", "--resource", "agent/a b"]),
         ("status", ["status"]),
         ("delete agent mails --purge", ["delete", "agent", "mails", "--purge"]),
@@ -41,13 +40,6 @@ def test_the_task_of_operations_runs_the_command_on_its_application(text: str, a
     assert expanded(["run", "bundles/shop", *WHERE]) == ["run", "bundles/shop", *WHERE]
 
 
-def test_the_doctor_of_operations_looks_at_the_grants_of_the_deployment() -> None:
-    granted = ["--grant", "ann=SELECT", "--grant", "bob=MODIFY"]
-    task = ["operation", "/files/shop", "shop"]
-    assert expanded([*task, "doctor", *WHERE, *granted]) == [*WHERE, "doctor", *granted, "/files/shop"]
-    assert expanded([*task, "status", *WHERE, *granted]) == [*WHERE, "status"]
-
-
 def test_the_task_of_operations_removes_all_data_of_its_application() -> None:
     arguments = ["operation", "/files/shop", "shop", "purge --yes", *WHERE, "--values", "prod.yaml"]
     assert expanded(arguments) == ["purge", "--own-job", "--yes", "shop", "--warehouse", "wh"]
@@ -56,7 +48,7 @@ def test_the_task_of_operations_removes_all_data_of_its_application() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("run --continuous", "the job runs no 'run', only: rebuild, dead-letters, delete, doctor, status, purge"),
+        ("run --continuous", "the job runs no 'run', only: rebuild, dead-letters, delete, status, purge"),
         ("rebuild 'join/a", "is no command: No closing quotation"),
         ("", "is no command"),
     ],

@@ -82,8 +82,11 @@ def test_an_application_with_many_resources_has_a_task_per_group(bundle: Path, m
 @pytest.mark.parametrize(
     ("settings", "jobs"),
     [
-        ({}, ["every_kind", "every_kind__operations", "every_kind__task_once"]),
-        ({"compute": "serverless"}, ["every_kind", *(f"every_kind__{key}" for key in ["operations", *TASKS])]),
+        ({}, ["every_kind", "every_kind__doctor", "every_kind__operations", "every_kind__task_once"]),
+        (
+            {"compute": "serverless"},
+            ["every_kind", *(f"every_kind__{key}" for key in ["doctor", "operations", *TASKS])],
+        ),
     ],
 )
 def test_one_job_that_never_ends_keeps_the_schedules_of_tasks(
@@ -94,7 +97,7 @@ def test_one_job_that_never_ends_keeps_the_schedules_of_tasks(
 
 def test_tasks_of_the_manifests_are_jobs_of_their_own(bundle: Path) -> None:
     made = deployed(bundle)
-    assert sorted(made.jobs) == ["every_kind", *(f"every_kind__{key}" for key in ["operations", *TASKS])]
+    assert sorted(made.jobs) == ["every_kind", *(f"every_kind__{key}" for key in ["doctor", "operations", *TASKS])]
     starts = {
         key: {part: job[part] for part in ("schedule", "trigger", "continuous") if part in job}
         for key, job in ((key, job_of(made, f"every_kind__{key}")) for key in TASKS)
@@ -130,7 +133,7 @@ def test_runs_of_a_tasks_job_are_neither_concurrent_nor_queued(bundle: Path) -> 
 def test_a_continuous_deployment_has_a_job_per_unit_of_work_and_per_task(bundle: Path) -> None:
     made = deployed(bundle, mode="continuous", layout="group")
     scheduled = job_of(deployed(bundle, layout="group"), "every_kind")["tasks"]
-    expected = [*(task["task_key"] for task in scheduled), *TASKS, "operations"]
+    expected = [*(task["task_key"] for task in scheduled), *TASKS, "operations", "doctor"]
     assert sorted(made.jobs) == sorted(f"every_kind__{key}" for key in expected)
 
 

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from kaspr_delta.errors import UsageError
+from kaspr_delta.grant import Grant
 from kaspr_delta.jobs import Deployment, Storage
 from kaspr_delta.jobs.job import JobBuilder
-from kaspr_delta.jobs.operations import operations_job
+from kaspr_delta.jobs.operations import doctor_job, operations_job
 from tests.unit.jobs.plans import agent, plan
 
 SHOP = plan(agent("ingest", topic="raw"), packages=("scipy==1.16",))
@@ -82,3 +83,20 @@ def test_otherwise_runs_tell_it_themselves_or_nobody_wants_to_know(settings: dic
     assert ("schedule" in made, made["parameters"][0]["default"]) == (False, "status")
     with pytest.raises(UsageError, match="nothing is checked unless a run never ends"):
         job(**{"endless": True, **settings}, check_schedule=HOURLY)
+
+
+@pytest.mark.parametrize(("mode", "runs_on"), [("scheduled", "environment_key"), ("continuous", "job_cluster_key")])
+def test_two_doctors_begin_at_once_on_the_compute_of_the_application(mode: Any, runs_on: str) -> None:
+    deployment = Deployment(application="shop-folder", mode=mode, internal_suffix="_internal")
+    grants, internal = (Grant("team", ("SELECT",)),), (Grant("ann", ("MANAGE",)),)
+    builder = JobBuilder(SHOP, deployment, Storage.of(SHOP, deployment), "r1", grants, internal)
+    made = dict[str, Any](doctor_job(builder).as_dict())
+    assert [task["task_key"] for task in made["tasks"]] == ["doctor", "another_doctor"]
+    for task in made["tasks"]:
+        assert runs_on in task
+        assert "depends_on" not in task
+        assert task["python_wheel_task"]["parameters"] == [
+            *("--app", "shop", "--warehouse", "unity://main.shop/kaspr_checkpoints?internal=shop_internal", "doctor"),
+            *("--grant", "team=SELECT", "--grant-internal", "ann=MANAGE", "${workspace.file_path}/bundles/shop-folder"),
+        ]
+    assert not made.keys() & {"schedule", "trigger", "continuous"}

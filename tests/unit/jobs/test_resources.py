@@ -24,8 +24,8 @@ def at_the_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def tasks_of(resources: Resources) -> list[dict[str, Any]]:
-    """The tasks of the only job beside the one for operations."""
-    (job,) = (job for key, job in resources.jobs.items() if not key.endswith("__operations"))
+    """The tasks of the only job beside those for people."""
+    (job,) = (job for key, job in resources.jobs.items() if not key.endswith(("__operations", "__doctor")))
     settings: dict[str, Any] = dict(job.as_dict())
     return list(settings["tasks"])
 
@@ -48,8 +48,8 @@ def test_order_system_is_one_job_with_its_agents_and_its_join() -> None:
 
 @pytest.mark.parametrize("name", ["1-shop", "shop_", "_shop", "größe", "9"])
 def test_any_name_of_an_application_gives_a_valid_key_of_its_job(name: str) -> None:
-    key, operations = deployed(plan(agent("a", topic="x"), application=name)).jobs
-    assert operations == f"{key}__operations"
+    key, *others = deployed(plan(agent("a", topic="x"), application=name)).jobs
+    assert others == [f"{key}__operations", f"{key}__doctor"]
     assert re.fullmatch(r"[a-zA-Z]+([-_]*[a-zA-Z0-9]+)*", key)  # the CLI's own rule
 
 

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SCRATCH = "_kaspr_doctor"
-"""The folder of throw-away files, and the beginning of the names of throw-away tables."""
-ROWS, LOG, VIEW = f"{SCRATCH}_rows", f"{SCRATCH}_log", f"{SCRATCH}_view"
+"""The folder of throw-away files."""
+# The first one is where results are, the second one where tables are that only the engine reads.
+ROWS, LOG = "kaspr_doctor_rows", "_kaspr_doctor_log"
+VIEW = "kaspr_doctor_view"
 _COLUMNS = "key STRING, value STRING"
 LAYOUTS = {
     ROWS: Layout(_COLUMNS, change_feed=True),
@@ -113,7 +115,10 @@ class Bench:
             for table in LAYOUTS:
                 last.callback(self.delta.drop, self.spark, table)
             last.callback(self.delta.drop_view, self.spark, VIEW)
-        return "removed"
+        namespace = self.delta.namespace
+        places = [namespace.declared_location(table) for table in LAYOUTS] if namespace.on_databricks else []
+        left = ", ".join(place for place in places if place is not None)
+        return f"removed, but for the files of external tables: {left}" if left else "removed"
 
 
 def rows_of(values: dict[str, str], **further: list[bool]) -> pa.Table:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from kaspr_delta.errors import AlreadyRunningError, UsageError
 from kaspr_delta.grant import Grant
@@ -26,32 +28,46 @@ CLEANED = Probe(
     "clean-up",
     "Are the throw-away tables and files gone?",
     Bench.clear,
-    "nothing is left",
+    "nothing is left but files of external tables",
     "the next doctor removes them",
     if_not="note",
 )
 
 
-def probes_of(bench: Bench, plan: Plan | None, grants: Sequence[Grant]) -> Iterator[Probe]:
-    """The probes of a warehouse, of all that an application reads and writes elsewhere, and of its grants."""
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An application whose warehouse is examined: its plan, and the grants that its jobs make on both schemas."""
+
+    plan: Plan | None = None
+    grants: Sequence[Grant] = ()
+    on_internal: Sequence[Grant] = ()
+
+
+# Before the lease: it lies in the volume, which is made with the schema.
+FIRST = (platform.VERSIONS, tables.SCHEMA)
+
+
+def probes_of(bench: Bench, wanted: Wanted) -> Iterator[Probe]:
+    """The probes after the first ones: of the warehouse, of all that is read and written elsewhere, and of grants."""
     in_catalog = bench.delta.namespace.on_databricks
-    yield platform.VERSIONS
     yield from tables.PROBES
     yield from tables.IN_CATALOG if in_catalog else ()
     yield from files.PROBES
     yield from streams.PROBES
-    if plan is not None:
-        yield from sources.probes(plan, in_catalog=in_catalog)
-        yield from endpoints.probes(plan)
-    yield from [platform.of_grants(grants)] if grants else ()
+    if wanted.plan is not None:
+        yield from sources.probes(wanted.plan, in_catalog=in_catalog)
+        yield from endpoints.probes(wanted.plan)
+    yield from [platform.of_grants(wanted.grants, wanted.on_internal)] if wanted.grants or wanted.on_internal else ()
     yield from platform.IN_CATALOG if in_catalog else ()
 
 
-def examine(bench: Bench, plan: Plan | None, grants: Sequence[Grant], seconds: float) -> Iterator[tuple[Probe, Answer]]:
+def examine(bench: Bench, wanted: Wanted, seconds: float) -> Iterator[tuple[Probe, Answer]]:
     """Ask all probes, in so many seconds, and remove the throw-away tables and files.
 
     If another doctor examines the same warehouse, only its lease is probed.
     """
+    end = time.monotonic() + seconds
+    first = list(answers(FIRST, bench, seconds))
     lock = contextlib.ExitStack()
     try:
         lock.enter_context(bench.delta.namespace.resource_lock("doctor"))
@@ -63,7 +79,8 @@ def examine(bench: Bench, plan: Plan | None, grants: Sequence[Grant], seconds: f
     try:
         with lock:
             try:
-                yield from answers(probes_of(bench, plan, grants), bench, seconds)
+                yield from first
+                yield from answers(probes_of(bench, wanted), bench, end - time.monotonic())
             finally:
                 cleaned = CLEANED.answer(bench, _CLEANING)
             yield CLEANED, cleaned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from kaspr_delta.errors import SetupError
@@ -38,17 +38,26 @@ def versions(bench: Bench) -> str:
     return str(found)
 
 
-def grants(wanted: Sequence[Grant], bench: Bench) -> str:
+def grants(wanted: Sequence[Grant], on_internal: Sequence[Grant], bench: Bench) -> str:
     """Look which grants are missing, and whether this user may make them."""
     namespace = bench.delta.namespace
-    missing = [
-        f"{', '.join(privileges)} of {grant.principal}"
-        for grant in wanted
-        if (privileges := missing_privileges(bench.spark, namespace, grant))
+    found = [
+        *_missing(bench, namespace.schema, wanted),
+        *(_missing(bench, namespace.internal, on_internal) if namespace.internal is not None else ()),
     ]
-    if missing and not may_grant(bench.spark, namespace):
-        raise SetupError(f"missing, and this user neither owns nor manages the schema: {'; '.join(missing)}")
-    return f"missing: {'; '.join(missing)}" if missing else "all there"
+    refused = [text for text, is_mine in found if not is_mine]
+    if refused:
+        raise SetupError(f"missing, and this user neither owns nor manages the schema: {'; '.join(refused)}")
+    missing = "; ".join(text for text, _ in found)
+    return f"missing: {missing}" if missing else "all there"
+
+
+def _missing(bench: Bench, schema: str, wanted: Sequence[Grant]) -> Iterator[tuple[str, bool]]:
+    """The grants that are missing on a schema, in words, each with whether this user may make it."""
+    namespace = bench.delta.namespace
+    for grant in wanted:
+        if privileges := missing_privileges(bench.spark, namespace, grant, schema):
+            yield f"{', '.join(privileges)} of {grant.principal}", may_grant(bench.spark, schema)
 
 
 def package_index(bench: Bench) -> str:
@@ -81,12 +90,12 @@ IN_CATALOG = (
 )
 
 
-def of_grants(wanted: Sequence[Grant]) -> Probe:
-    """The probe of the grants that a job makes."""
+def of_grants(wanted: Sequence[Grant], on_internal: Sequence[Grant] = ()) -> Probe:
+    """The probe of the grants that a job makes on the schema, and on that of internal tables."""
     return Probe(
         "grants",
         "Are the grants there, or may they be made?",
-        partial(grants, wanted),
+        partial(grants, wanted, on_internal),
         "the first tasks of a job make those that are missing",
         "a run with these grants stops, and names the statement that the owner has to run",
         ("MANAGE",),

@@ -249,7 +249,7 @@ PROBES = (
         "Does a stream that does not end read a row that comes when nothing was new?",
         endless_stream,
         "`run --continuous` keeps its streams, unless batches run in another process",
-        "`run --continuous` runs rounds: streams end and start again, every --every",
+        "where Spark refuses such streams, `run --continuous` runs rounds, --every apart; else use a schedule",
         if_not="note",
     ),
 )

@@ -17,18 +17,18 @@ _TIMES = 3
 
 
 def schema(bench: Bench) -> str:
-    """Create the schema and the volume if they are missing, and remove what an earlier doctor left."""
+    """Create the schema and the volume if they are missing."""
     namespace = bench.delta.namespace
     exists = bench.spark.catalog.databaseExists(namespace.schema)
     if not exists and isinstance(namespace, UnityNamespace) and not namespace.application:
         raise SetupError(f"{namespace.schema} is not there: name the manifests, which the schema is made for")
     bench.delta.create_schema(bench.spark)
-    bench.clear()
     return "is there" if exists else "was made"
 
 
 def create(bench: Bench) -> str:
-    """Create tables and a view."""
+    """Create tables and a view, after those that an earlier doctor left are removed."""
+    bench.clear()
     seconds = []
     for table, layout in LAYOUTS.items():
         _, took = timed(lambda table=table, layout=layout: bench.delta.create(bench.spark, table, layout))  # type: ignore[misc]
@@ -132,15 +132,15 @@ def row_tracking(bench: Bench) -> str:
     return "each row has the version of its commit"
 
 
+SCHEMA = Probe(
+    "schema",
+    "Is the schema there, or may it be made?",
+    schema,
+    "tables of the application are made in it",
+    "nothing runs",
+    ("USE CATALOG", "CREATE SCHEMA", "USE SCHEMA", "CREATE VOLUME"),
+)
 PROBES = (
-    Probe(
-        "schema",
-        "Is the schema there, or may it be made?",
-        schema,
-        "tables of the application are made in it",
-        "nothing runs",
-        ("USE CATALOG", "CREATE SCHEMA", "USE SCHEMA", "CREATE VOLUME"),
-    ),
     Probe(
         "create",
         "May tables and views be made?",

@@ -10,7 +10,7 @@ from kaspr_delta.grant import Grant
 from kaspr_delta.spec.ddl import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
     from kaspr_delta.storage.namespace import Namespace
 
@@ -48,12 +48,30 @@ def missing_privileges(spark: SparkSession, namespace: Namespace, grant: Grant, 
     return [privilege for privilege in grant.privileges if privilege not in granted]
 
 
-def may_grant(spark: SparkSession, namespace: Namespace) -> bool:
-    """Whether this user owns the schema or manages it. A group that does is not seen."""
+def may_grant(spark: SparkSession, schema: str) -> bool:
+    """Whether this user, or a group of this user, owns a schema or manages it. ``schema`` is quoted."""
     (me,) = spark.sql("SELECT current_user() AS name").collect()
-    described = spark.sql(f"DESCRIBE SCHEMA EXTENDED {namespace.schema}").collect()
+    described = spark.sql(f"DESCRIBE SCHEMA EXTENDED {schema}").collect()
     owners = [row[1] for row in described if row[0] == "Owner"]
-    return me["name"] in owners or "MANAGE" in _privileges(spark, namespace.schema, me["name"])
+    if me["name"] in owners or "MANAGE" in _privileges(spark, schema, me["name"]):
+        return True
+    managers = [row["Principal"] for row in spark.sql(f"SHOW GRANTS ON SCHEMA {schema}").collect() if _manages(row)]
+    return any(_is_member(spark, group) for group in dict.fromkeys([*owners, *managers]))
+
+
+def _manages(row: Row) -> bool:
+    return str(row["ActionType"]) == "MANAGE"
+
+
+def _is_member(spark: SparkSession, group: str) -> bool:
+    """Whether this user is in a group of the account; False where nothing tells that."""
+    from pyspark.errors import PySparkException
+
+    try:
+        (found,) = spark.sql("SELECT is_account_group_member(:name) AS member", {"name": group}).collect()
+    except PySparkException:
+        return False
+    return bool(found["member"])
 
 
 def _privileges(spark: SparkSession, schema: str, principal: str) -> set[str]:

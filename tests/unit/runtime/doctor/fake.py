@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from kaspr_delta.runtime.doctor import files, streams
 from kaspr_delta.runtime.doctor.bench import Bench
 from kaspr_delta.runtime.doctor.probe import Answer
-from kaspr_delta.runtime.doctor.tables import IN_CATALOG, PROBES
+from kaspr_delta.runtime.doctor.tables import IN_CATALOG, PROBES, SCHEMA
 from kaspr_delta.storage.layout import CHANGE_FEED
 from kaspr_delta.storage.namespace import LocalNamespace, Namespace
 from kaspr_delta.storage.spark.description import Description
@@ -75,7 +75,7 @@ class FakeSpark:
     def databaseExists(self, _: str) -> bool:  # noqa: N802  Spark's name
         return True
 
-    def sql(self, text: str) -> FakeRows:
+    def sql(self, text: str, _: Mapping[str, Any] | None = None) -> FakeRows:
         return FakeRows(next(rows for part, rows in self.answers.items() if part in text))
 
     def format(self, _: str) -> FakeSpark:
@@ -257,6 +257,6 @@ def bench_on(
 
 def answer_of(bench: Bench, *names: str) -> Answer:
     """The answer of the last of some probes, which are asked in their order after the schema and its tables."""
-    probes = {probe.name: probe for probe in (*PROBES, *IN_CATALOG, *files.PROBES, *streams.PROBES)}
+    probes = {probe.name: probe for probe in (SCHEMA, *PROBES, *IN_CATALOG, *files.PROBES, *streams.PROBES)}
     *_, last = [probes[name].answer(bench, 60) for name in ("schema", "create", *names)]
     return last

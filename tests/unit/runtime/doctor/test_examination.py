@@ -14,7 +14,7 @@ from kaspr_delta.errors import AlreadyRunningError
 from kaspr_delta.grant import Grant
 from kaspr_delta.runtime.doctor import platform
 from kaspr_delta.runtime.doctor.bench import Bench
-from kaspr_delta.runtime.doctor.examination import ANOTHER, CLEANED, examine, probes_of
+from kaspr_delta.runtime.doctor.examination import ANOTHER, CLEANED, FIRST, Wanted, examine, probes_of
 from kaspr_delta.runtime.doctor.probe import Answer, Probe, answers
 from kaspr_delta.storage.namespace import LocalNamespace, UnityNamespace
 from tests.documented import ROOT
@@ -26,7 +26,7 @@ GRANTS = [Grant("readers", ("SELECT",))]
 
 
 def examined(bench: Bench, plan: Any = None, grants: Sequence[Grant] = (), seconds: float = 60) -> dict[str, Answer]:
-    return {probe.name: answer for probe, answer in examine(bench, plan, grants, seconds)}
+    return {probe.name: answer for probe, answer in examine(bench, Wanted(plan, grants), seconds)}
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_the_page_has_each_probe_with_its_sentences_and_the_permissions_each_pri
     permissions = page.partition("## Permissions")[2].partition("\n## ")[0]
     namespace = UnityNamespace("main", "shop", str(tmp_path), None, "shop")
     plan = replace(plan_of(SOURCE), topics=bound_plan(tmp_path).topics)
-    for probe in (*probes_of(bench_on(tmp_path, namespace=namespace), plan, GRANTS), CLEANED, ANOTHER):
+    for probe in (*FIRST, *probes_of(bench_on(tmp_path, namespace=namespace), Wanted(plan, GRANTS)), CLEANED, ANOTHER):
         name = re.sub(r"(of|for|source) \S+$", r"\1 …", probe.name)
         assert f"| {name} | {probe.question} | {probe.then} | {probe.otherwise} |" in page
         if probe.needs:

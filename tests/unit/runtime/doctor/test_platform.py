@@ -16,20 +16,46 @@ from tests.unit.runtime.doctor.fake import bench_on
 READERS = Grant("readers", ("USE SCHEMA", "SELECT"))
 
 
-def grants_answer(folder: Path, *, held: tuple[str, ...] = (), mine: tuple[str, ...] = (), owner: str = "x") -> Answer:
-    namespace: Namespace = UnityNamespace("main", "shop", str(folder), application="shop")
+def grants_answer(
+    folder: Path,
+    *,
+    held: tuple[str, ...] = (),
+    mine: tuple[str, ...] = (),
+    owner: str = "x",
+    managers: tuple[str, ...] = (),
+    member: bool = False,
+    internal: str | None = None,
+) -> Answer:
+    namespace: Namespace = UnityNamespace("main", "shop", str(folder), None, "shop", internal)
     sql: dict[str, list[Any]] = {
+        "SHOW GRANTS ON SCHEMA": [{"Principal": one, "ActionType": "MANAGE"} for one in managers],
+        "is_account_group_member": [{"member": member}],
         "current_user": [{"name": "me"}],
         "DESCRIBE SCHEMA EXTENDED": [("Catalog Name", "main"), ("Owner", owner)],
         "SHOW GRANTS `readers`": [{"Principal": "readers", "ActionType": privilege} for privilege in held],
         "SHOW GRANTS `me`": [{"Principal": "me", "ActionType": privilege} for privilege in mine],
     }
-    return platform.of_grants([READERS]).answer(bench_on(folder, namespace=namespace, sql=sql), 9)
+    return platform.of_grants([READERS], [READERS] if internal else []).answer(
+        bench_on(folder, namespace=namespace, sql=sql), 9
+    )
 
 
 def test_grants_that_are_there_need_nobody_who_may_grant(tmp_path: Path) -> None:
     answer = grants_answer(tmp_path, held=("USE_SCHEMA", "SELECT"))
     assert (answer.grade, answer.seen) == ("ok", "all there")
+
+
+def test_grants_on_the_schema_of_internal_tables_are_looked_at_too(tmp_path: Path) -> None:
+    answer = grants_answer(tmp_path, held=("SELECT",), owner="me", internal="inside")
+    assert answer.seen == "missing: USE SCHEMA of readers; USE SCHEMA of readers"
+
+
+@pytest.mark.parametrize(("owner", "managers"), [("admins", ()), ("x", ("admins",))])
+def test_a_group_of_this_user_may_own_or_manage_the_schema(
+    tmp_path: Path, owner: str, managers: tuple[str, ...]
+) -> None:
+    assert grants_answer(tmp_path, owner=owner, managers=managers, member=True).grade == "ok"
+    assert grants_answer(tmp_path, owner=owner, managers=managers).grade == "problem"
 
 
 @pytest.mark.parametrize(("mine", "owner"), [((), "me"), (("MANAGE",), "x")])

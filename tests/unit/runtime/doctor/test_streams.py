@@ -62,7 +62,7 @@ def test_rounds_are_run_where_a_stream_without_end_cannot_be_had(
 ) -> None:
     answer = answer_of(bench_on(tmp_path, tables_with(**fault)), "endless stream")
     assert (answer.grade, seen in answer.seen) == ("note", True), answer
-    assert answer.effect == "`run --continuous` runs rounds: streams end and start again, every --every"
+    assert answer.effect == streams.PROBES[-1].otherwise
 
 
 def test_a_batch_in_another_process_says_where_it_ran(tmp_path: Path) -> None:

@@ -110,8 +110,8 @@ def test_leftovers_of_a_killed_doctor_are_removed_first(tmp_path: Path) -> None:
     bench = bench_on(tmp_path)
     answer_of(bench, "append")
     change: list[Change] = [("insert", "left", "over")]
-    bench.delta.commits["_kaspr_doctor_rows"].append(change)  # type: ignore[attr-defined]  # a fake
+    bench.delta.commits["kaspr_doctor_rows"].append(change)  # type: ignore[attr-defined]  # a fake
     (bench.folder / "ends").mkdir(parents=True)
     answer_of(bench, "merge")
-    assert "left" not in bench.stored("_kaspr_doctor_rows")
+    assert "left" not in bench.stored("kaspr_doctor_rows")
     assert not bench.folder.exists()
