@@ -363,11 +363,11 @@ class Application:
                 with observed(self.plan, listener, is_test=not self._bound) as observer:
                     runner = self._runner(observer)
                     runner.started = started
-                    told = set[ResourceRef]()
+                    noted = set[ResourceRef]()
                     try:
-                        runner.continuously(stop, pause, self._refs(known), self._changed(runner, applied, told))
+                        runner.continuously(stop, pause, self._refs(known), self._changed(runner, applied, noted))
                     finally:
-                        self._tell(runner, told)
+                        self._tell(runner, noted)
                 for ref, reason in runner.rebuilds.items():
                     log = self.declared.log_of(ref)
                     self._stale[ref] = _Stale(reason, log, self.delta.newest(self._spark, log).version)
@@ -623,11 +623,11 @@ class Application:
         typed = replace(self._typed, adds=False)
         return dict(typed.follow(typed.known(self.declared)).waiting)
 
-    def _changed(self, runner: Runner, applied: Callable[[], bool], told: set[ResourceRef]) -> Callable[[], bool]:
+    def _changed(self, runner: Runner, applied: Callable[[], bool], noted: set[ResourceRef]) -> Callable[[], bool]:
         """A function that returns whether a continuous run has to make its plan again.
 
         Tables of others, and states that need a rebuild, are looked at after a failure, and while something waits. A
-        failure gets its event at once, for the run may go on for ever; ``told`` has the resources that got theirs.
+        failure gets its event at once, for the run may go on for ever; ``noted`` has the resources that got theirs.
         """
         looked, failed = time.monotonic(), 0
 
@@ -639,7 +639,7 @@ class Application:
             if not (late or runner.failed > failed):
                 return False
             looked, failed = time.monotonic(), runner.failed
-            self._tell_failures(runner, told)
+            self._note_failures(runner, noted)
             return any(map(self._is_rebuilt, self._stale.values())) or self._known_now() != self._refreshed
 
         return changed
@@ -647,27 +647,27 @@ class Application:
     def _is_rebuilt(self, one: _Stale) -> bool:
         return self.delta.newest(self._spark, one.log).version != one.version
 
-    def _tell(self, runner: Runner, told: set[ResourceRef] | None = None) -> None:
+    def _tell(self, runner: Runner, noted: set[ResourceRef] | None = None) -> None:
         """Append an event for each resource that needs a rebuild, that failed, that was compared, or that was rebuilt.
 
-        Failures of resources that are ``told`` have theirs. After a failure the next run asks the catalog about all
+        Failures of resources that are ``noted`` have theirs. After a failure the next run asks the catalog about all
         tables.
         """
         for ref, comparison in runner.compared.items():
             self._registry.note(kind_called(ref.kind), ref.name, COMPARED, comparison)
         for ref, reason in runner.rebuilds.items():
             self._registry.warn(kind_called(ref.kind), ref.name, REBUILD_REQUIRED, reason)
-        self._tell_failures(runner, set() if told is None else told)
+        self._note_failures(runner, set() if noted is None else noted)
         if runner.failed:  # the next run looks at the tables themselves
             self._settled.forget()
         for ref, reason in runner.rebuilt.items():
             self._registry.note(kind_called(ref.kind), ref.name, REBUILT, f"{reason}: made anew, as onChange says")
 
-    def _tell_failures(self, runner: Runner, told: set[ResourceRef]) -> None:
+    def _note_failures(self, runner: Runner, noted: set[ResourceRef]) -> None:
         for ref, account in runner.failures.items():
-            if ref in told:
+            if ref in noted:
                 continue
-            told.add(ref)
+            noted.add(ref)
             try:
                 worked = self._store.done().resources.get(str(ref), {}).get("last_batch")
                 self._registry.note_failure(event_kind(ref.kind), ref.name, account, worked)

@@ -16,6 +16,7 @@ from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.engine.batch.recovery import Recovery
 from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.runtime import runner
+from kaspr_delta.storage.layout import EVENTS
 from tests.continuous import running, wait_until
 from tests.folders import folder_of
 from tests.manifests import opened
@@ -96,9 +97,12 @@ def test_a_resource_that_fails_in_a_step_fails_alone(
     assert noted["fold"].first_line.endswith("broken at fold")
     assert 'fails_alone.py", line' in noted["fold"].message
 
+    app._registry.tables.replace(EVENTS, [])
     with running(app) as failures:
         app.topic("numbers").produce([{"key": "a", "value": 1}])
         wait_until(lambda: failures or app.table("healthy").to_dict() == {"a": 2})
+        # Their events do not wait for the end of the run.
+        wait_until(lambda: {f"table/{one.name}" for one in app._registry.events()} >= FAILED, failures)
     assert app.table("healthy").to_dict() == {"a": 2}
     (ended,) = failures
     assert isinstance(ended, ResourceFailedError)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,7 +14,7 @@ from rich.text import Text
 
 from kaspr_delta.cli.bundle import BundleOptions, VarOption
 from kaspr_delta.cli.deployed import ProfileOption, TargetOption
-from kaspr_delta.cli.progress import results
+from kaspr_delta.cli.progress import note, results
 from kaspr_delta.cli.target import Target
 from kaspr_delta.cli.validate import print_findings
 from kaspr_delta.errors import UsageError
@@ -123,13 +122,14 @@ def _print_warnings(plans: tuple[Plan, ...], migrations: Sequence[Mapping[str, s
 def _migrations(target: Target, plans: tuple[Plan, ...], options: BundleOptions) -> list[dict[str, str]]:
     """By plan the states of another format, by resource (see ``migrations_in``), in a folder or in a deployment."""
     from kaspr_delta.control.rebuilds import migrations_in
-    from kaspr_delta.storage.native.readable import readable
     from kaspr_delta.storage.opening import folder_tables
 
     made: list[dict[str, str]] = []
+    if target.location.is_unity and options.target is None:
+        note("whether states have to be migrated is not known here: with --target it is")
     deployment = options.deployment() if options.target is not None else None
     for plan in plans:
-        found: Mapping[ResourceRef, str] | str = {}
+        found: Mapping[ResourceRef, str] = {}
         if deployment is not None:
             from kaspr_delta.cli.cost import deployed_tables
 
@@ -137,8 +137,8 @@ def _migrations(target: Target, plans: tuple[Plan, ...], options: BundleOptions)
         elif not target.location.is_unity:
             tables = folder_tables(target.location.namespace(plan.schema))
             if tables is not None:
-                found = readable("the states of resources", partial(migrations_in, plan, tables.rows))
-        made.append({} if isinstance(found, str) else {str(ref): text for ref, text in found.items()})
+                found = migrations_in(plan, tables.rows)
+        made.append({str(ref): text for ref, text in found.items()})
     return made
 
 

@@ -75,11 +75,17 @@ def comparison_in(query: Query, ref: ResourceRef, definition: Mapping[str, str])
 
 
 def migrations_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:
-    """The resources whose states have another format, each with the changes by the next run, or why that refuses it."""
-    starts = _starts(plan, query, plan.runs)
-    known = {ref: one.format for ref, one in starts.items() if isinstance(one, Start)}
-    others = {ref: found for ref, found in known.items() if found != STATE_FORMAT}
-    return {ref: _next_run(ref, found) for ref, found in others.items()}
+    """The resources whose states have another format, each with the changes by the next run, or why that refuses it.
+
+    Those whose formats cannot be read are among them, with the reasons.
+    """
+    found = {}
+    for ref, start in _starts(plan, query, plan.runs).items():
+        if isinstance(start, str):
+            found[ref] = f"the format of its state is not known: {start}"
+        elif start.format != STATE_FORMAT:
+            found[ref] = _next_run(ref, start.format)
+    return found
 
 
 def _next_run(ref: ResourceRef, found: int) -> str:

@@ -117,7 +117,8 @@ def policy_notice(table: str, policies: Iterable[str]) -> str:
     names = ", ".join(policies)
     return (
         f"attribute policies apply to '{table}' ({names}): resources see its rows as the identity that runs them may."
-        " Exempt that identity (EXCEPT) in a policy that hides rows or masks columns from it"
+        " Exempt that identity (EXCEPT) in a policy that hides rows or masks columns from it. Dedicated clusters cannot"
+        " read such a table: let the jobs run on serverless compute"
     )
 
 
