@@ -9,6 +9,8 @@ agent (``write_more``). Five of its resources were killed when they had committe
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 import tarfile
 from collections.abc import Callable, Sequence
@@ -19,12 +21,14 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from kaspr_delta import Application
+from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.control.rebuilds import migrations_in, start_in
-from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT
+from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, Start
+from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.runtime.resources import run_of
 from kaspr_delta.runtime.run_events import Migrated
 from tests.folders import delta_rs
+from tests.manifests import opened
 from tests.properties import naive_join
 from tests.spark import shapes
 from tests.spark.channels import counted, last_values
@@ -168,6 +172,53 @@ def test_a_migration_that_is_killed_anywhere_is_finished_by_the_next_run(spark: 
         app.run()
         assert newest_format(app) == STATE_FORMAT
         assert_joined(app)
+
+
+IN_CATALOG = """
+KasprApp/shop: {}
+KasprTable/parts: {schema: "part STRING, name STRING", key: part}
+KasprTable/uses: {schema: "use STRING, part STRING", key: use}
+KasprJoin/placed: {leftTable: uses, rightTable: parts, column: part}
+KasprTable/per-part: {from: {table: uses}, groupBy: {python: "def part(value): return value['part']"}, count: {}}
+KasprAgent/copy: {input: {channel: {name: placed-channel}}, output: {topics: [{name: copies}]}}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("waits", [False, True], ids=["folded", "committed"])
+def test_a_state_of_format_1_in_a_catalog_goes_on(
+    spark: SparkSession, catalog: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    """There the start of format 1 had no ids of tables, and no times of commits."""
+
+    def of_format_1(start: Start) -> str:
+        return json.dumps({"definition": start.definition, "positions": start.positions, "format": 1})
+
+    app = opened(spark, tmp_path, "shop", IN_CATALOG, warehouse=catalog)
+    with monkeypatch.context() as older:
+        older.setattr(Start, "to_json", of_format_1)
+        app.table("parts").put({"P1": {"name": "nut"}, "P2": {"name": "bolt"}})
+        app.table("uses").put({"U1": {"part": "P1"}, "U2": {"part": "P2"}})
+        app.run()
+    app.table("parts").put({"P1": {"name": "screw"}})
+    app.table("uses").put({"U2": None, "U3": {"part": "P1"}})
+    if waits:  # the first run is killed when it has committed
+        with monkeypatch.context() as broken:
+            broken.setattr(Start, "to_json", of_format_1)
+            broken.setattr(Folding, "fold", lambda *_: (_ for _ in ()).throw(OSError("killed")))
+            with contextlib.suppress(ResourceFailedError):
+                app.run()
+    again = Application.open(warehouse=catalog, spark=spark)
+    migrated: list[str] = []
+    again.run(listener=lambda event: migrated.append(str(event.resource)) if isinstance(event, Migrated) else None)
+    assert sorted(migrated) == ["agent/copy", "join/placed", "table/per-part"]
+    assert again.join("placed").to_dict().keys() == {"U1", "U3"}
+    assert all("'screw'" in str(row) for row in again.join("placed").to_dict().values())
+    assert {key: row for key, row in again.table("per-part").to_dict().items() if row} == {"P1": 2}
+    for _ in range(2):
+        copies = " ".join(str(record["value"]) for record in again.topic("copies").records())
+        assert sorted(re.findall("nut|bolt|screw", copies)) == ["bolt", "nut", "screw", "screw"], "each change once"
+        again.run()
 
 
 def part_of(archive: Path, folder: Path) -> Path:
