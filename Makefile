@@ -26,8 +26,8 @@ define install
 endef
 compile = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url --no-annotate \
   --custom-compile-command "make lock"
-# In a process for each core. Those that need Java share one Spark session, which uses all cores by itself.
-NO_JAVA_TESTS = -n logical --dist worksteal -m "not spark and not slow and not further" --ignore tests/spark
+# In a process for each core. Tests that need Java are in one of them, which begins with them: they share one Spark session.
+PYTEST = $(BIN)/python -m pytest -n logical --dist loadgroup $(if $(DURATIONS),--file-durations)
 EXTRAS = --extra local --extra databricks --extra notebooks --extra serve --extra s3 --extra telemetry
 
 .DEFAULT_GOAL := help
@@ -53,11 +53,10 @@ java: setup ## Check that local Spark has what it needs
 	@$(BIN)/kaspr-delta doctor >/dev/null || { $(BIN)/kaspr-delta doctor | grep '^missing'; exit 1; }
 
 test: java ## Run the tests without the slow and further ones (DURATIONS=1: with the time of each file, and its limit)
-	$(BIN)/python -m pytest $(NO_JAVA_TESTS) $(if $(DURATIONS),--file-durations); without_java=$$?; \
-	$(BIN)/python -m pytest tests/spark tests/properties -m "spark and not slow and not further" $(if $(DURATIONS),--file-durations) && exit $$without_java
+	$(PYTEST) -m "not slow and not further"
 
 test-fast: setup ## Run the tests that need no Java (DURATIONS=1: as above)
-	$(BIN)/python -m pytest $(NO_JAVA_TESTS) $(if $(DURATIONS),--file-durations)
+	$(PYTEST) -m "not spark and not slow and not further" --ignore tests/spark
 
 test-all: java ## Run every test
 	$(BIN)/python -m pytest

@@ -21,8 +21,9 @@ from tests.unity_catalog import CATALOG, EXTERNAL, ON_UNITY_CATALOG, configure
 ROOT = Path(__file__).parents[1]
 OrderSystem = Callable[[], Application]
 # The second compiler and a parallel collector double the CPU time of a JVM that lives for seconds. The shared session
-# lives for minutes, and has a core for them.
-FOR_SHORT_LIVES = ("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# lives for minutes, and has a core for them. Without that compiler a JVM has a fifth of the usual space for code, which
+# a server of Spark Connect fills.
+FOR_SHORT_LIVES = ("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,10 +53,12 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests in tests/spark, which need the JVM."""
+    """Mark the tests in tests/spark, which need the JVM. ``--dist loadgroup`` runs all that need it in one process."""
     for item in items:
         if Path(__file__).parent / "spark" in item.path.parents:
             item.add_marker(pytest.mark.spark)
+        if item.get_closest_marker("spark") is not None:
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

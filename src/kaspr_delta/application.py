@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -18,7 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kaspr_delta.control import health
-from kaspr_delta.control.events import COMPARED, REBUILD_REQUIRED, REBUILT
+from kaspr_delta.control.events import COMPARED, REBUILD_REQUIRED, REBUILT, since_in
 from kaspr_delta.control.registry import Registry, documents_of, loaded, without
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.plan.definition.application import Plan
@@ -69,8 +70,10 @@ _log = logging.getLogger(__name__)
 
 # Seconds between two checks of a lock or a registry that should change soon.
 _LOOK = 1.0
-# Seconds between two looks of a continuous run at the tables for which resources wait.
-_LOOK_AGAIN = 10.0
+# Seconds between two looks of a continuous run at the tables for which resources wait, and after failures.
+_LOOK_AGAIN, _LOOK_AFTER_FAILURE = 10.0, 300.0
+# Seconds until a failure that goes on gets another event, and until an event is tried again that was not written.
+_NOTE_AGAIN, _TRY_TO_NOTE = 3_600.0, 60.0
 # Seconds to wait until another process releases the lock of a deleted resource.
 _PATIENCE = 60.0
 
@@ -363,7 +366,7 @@ class Application:
                 with observed(self.plan, listener, is_test=not self._bound) as observer:
                     runner = self._runner(observer)
                     runner.started = started
-                    noted = set[ResourceRef]()
+                    noted = dict[ResourceRef, float]()
                     try:
                         runner.continuously(stop, pause, self._refs(known), self._changed(runner, applied, noted))
                     finally:
@@ -380,41 +383,46 @@ class Application:
     def waiting_since(self) -> dict[str, datetime]:
         """Since when each resource, as ``kind/name``, waits. Events say when that began, and when it ended.
 
-        Those that need a rebuild are left out: they have an event of their own.
+        Those that need a rebuild are left out: they have an event of their own. Runs ask for it: it appends the events.
         """
         if not self.plan.waiting and self._settled.nothing_waits:
             return {}
         refs = {(event_kind(ref.kind), ref.name): ref for ref, _ in self.plan.waiting if ref not in self._stale}
         self._settled.note_waiting(nothing=False)
-        since = self._registry.waiting({id_: in_words(dict(self.plan.waiting)[ref]) for id_, ref in refs.items()})
+        since = self._registry.note_waiting({id_: in_words(dict(self.plan.waiting)[ref]) for id_, ref in refs.items()})
         self._settled.note_waiting(nothing=not self.plan.waiting)
         return {str(refs[id_]): at for id_, at in since.items()}
 
     def late(self, grace: timedelta) -> dict[str, str]:
-        """The resources, as ``kind/name``, that have waited for longer than ``grace``, with their reasons."""
-        waits = {str(ref): in_words(reason) for ref, reason in self.plan.waiting}
-        return health.late(waits, self.waiting_since(), grace, datetime.now(timezone.utc))
+        """The resources, as ``kind/name``, that have waited for longer than ``grace``, with their reasons.
 
-    def report_since(self, moment: datetime) -> RunReport:
-        """The report of all batches since a moment, by the clocks of the machines that ran them."""
+        It appends events, see ``waiting_since``.
+        """
+        return health.late(self._waits, self.waiting_since(), grace, datetime.now(timezone.utc))
+
+    def report_since(self, moment: datetime, only: Collection[str] = ()) -> RunReport:
+        """The report of all batches, or of those of some resources, since a moment by the clocks of their machines."""
         from kaspr_delta.runtime.report import RunReport
 
-        return RunReport.since(self._system, moment)
+        found = RunReport.since(self._system, moment).resources
+        return RunReport({name: one for name, one in found.items() if not only or name in only})
 
     def unhealthy(self, grace: timedelta, within: timedelta) -> dict[str, str]:
         """The resources, as ``kind/name``, that do not do their work, with the reasons.
 
-        They have waited for longer than ``grace``, need a rebuild, or failed in the last day and have had no batch
-        since; or every event that they got ``within`` that time became a dead letter.
+        They have waited for longer than ``grace``, need a rebuild, or failed ``within`` that time, at least in the last
+        day, and have had no batch since; or every event that they got ``within`` that time became a dead letter. It
+        only reads.
         """
-        store, now = self._store, datetime.now(timezone.utc)
+        store, events, now = self._store, self._registry.events(), datetime.now(timezone.utc)
         ids = {(event_kind(ref.kind), ref.name): name for name, ref in self._known.items()}
         batches = {name: done["last_batch"] for name, done in store.done().resources.items()}
+        since = {ids[id_]: at for id_, at in since_in(events).items() if id_ in ids}
         fruitless = self.report_since(now - within).fruitless
         return {
             **{name: "every event became a dead letter" for name in fruitless if name in self._known},
-            **dict(health.failed(self._registry.events(), ids, batches, now)),
-            **self.late(grace),
+            **dict(health.failed(events, ids, batches, now - max(within, timedelta(days=1)))),
+            **health.late(self._waits, since, grace, now),
             **{str(ref): in_words(reason) for ref, reason in self.rebuilds().items()},
         }
 
@@ -623,11 +631,14 @@ class Application:
         typed = replace(self._typed, adds=False)
         return dict(typed.follow(typed.known(self.declared)).waiting)
 
-    def _changed(self, runner: Runner, applied: Callable[[], bool], noted: set[ResourceRef]) -> Callable[[], bool]:
+    def _changed(
+        self, runner: Runner, applied: Callable[[], bool], noted: dict[ResourceRef, float]
+    ) -> Callable[[], bool]:
         """A function that returns whether a continuous run has to make its plan again.
 
-        Tables of others, and states that need a rebuild, are looked at after a failure, and while something waits. A
-        failure gets its event at once, for the run may go on for ever; ``noted`` has the resources that got theirs.
+        Tables of others, and states that need a rebuild, are looked at after a failure, and while something waits or
+        has failed. A failure gets its event at once, and each hour, for the run may go on for ever: see
+        ``_note_failures``.
         """
         looked, failed = time.monotonic(), 0
 
@@ -635,11 +646,12 @@ class Application:
             nonlocal looked, failed
             if applied():
                 return True
-            late = bool(self.plan.waiting) and time.monotonic() - looked > _LOOK_AGAIN
-            if not (late or runner.failed > failed):
+            if runner.failed:
+                self._note_failures(runner, noted)
+            pause = _LOOK_AGAIN if self.plan.waiting else _LOOK_AFTER_FAILURE if runner.failed else math.inf
+            if time.monotonic() - looked <= pause and runner.failed == failed:
                 return False
             looked, failed = time.monotonic(), runner.failed
-            self._note_failures(runner, noted)
             return any(map(self._is_rebuilt, self._stale.values())) or self._known_now() != self._refreshed
 
         return changed
@@ -647,30 +659,35 @@ class Application:
     def _is_rebuilt(self, one: _Stale) -> bool:
         return self.delta.newest(self._spark, one.log).version != one.version
 
-    def _tell(self, runner: Runner, noted: set[ResourceRef] | None = None) -> None:
+    def _tell(self, runner: Runner, noted: dict[ResourceRef, float] | None = None) -> None:
         """Append an event for each resource that needs a rebuild, that failed, that was compared, or that was rebuilt.
 
-        Failures of resources that are ``noted`` have theirs. After a failure the next run asks the catalog about all
-        tables.
+        After a failure the next run asks the catalog about all tables.
         """
         for ref, comparison in runner.compared.items():
             self._registry.note(kind_called(ref.kind), ref.name, COMPARED, comparison)
         for ref, reason in runner.rebuilds.items():
             self._registry.warn(kind_called(ref.kind), ref.name, REBUILD_REQUIRED, reason)
-        self._note_failures(runner, set() if noted is None else noted)
+        self._note_failures(runner, {} if noted is None else noted)
         if runner.failed:  # the next run looks at the tables themselves
             self._settled.forget()
         for ref, reason in runner.rebuilt.items():
             self._registry.note(kind_called(ref.kind), ref.name, REBUILT, f"{reason}: made anew, as onChange says")
 
-    def _note_failures(self, runner: Runner, noted: set[ResourceRef]) -> None:
+    def _note_failures(self, runner: Runner, noted: dict[ResourceRef, float]) -> None:
+        """Append events of failures that have none from the last hour.
+
+        ``noted`` has by resource the moment, on the steady clock, from which on its failure needs another event.
+        """
         for ref, account in runner.failures.items():
-            if ref in noted:
+            now = time.monotonic()
+            if now < noted.get(ref, now):
                 continue
-            noted.add(ref)
+            noted[ref] = now + _TRY_TO_NOTE
             try:
                 worked = self._store.done().resources.get(str(ref), {}).get("last_batch")
                 self._registry.note_failure(event_kind(ref.kind), ref.name, account, worked)
+                noted[ref] = now + _NOTE_AGAIN
             except Exception:  # noqa: BLE001  what stopped the resource may stop this too, and is raised by the run
                 _log.warning("the failure of %s has no event", ref, exc_info=True)
 
@@ -680,6 +697,11 @@ class Application:
             lock_in_time(locks, self.delta.namespace, str(ref), patience)
             return True
         return False
+
+    @property
+    def _waits(self) -> dict[str, str]:
+        """The reasons of the resources that wait, in words."""
+        return {str(ref): in_words(reason) for ref, reason in self.plan.waiting}
 
     @property
     def _known(self) -> dict[str, ResourceRef]:

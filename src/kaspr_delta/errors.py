@@ -63,7 +63,7 @@ class SetupError(KasprError):
 class StoreError(SetupError, OSError):
     """A store of objects does not answer or refuses: the message has the store's reason.
 
-    ``may_pass``: whether it did not answer.
+    ``may_pass``: whether it may answer later.
     """
 
     def __init__(self, message: str, *, may_pass: bool = False) -> None:

@@ -148,7 +148,7 @@ def _run(application: Application, only: list[str], progress: ProgressOutput, re
             work = partial(application.run, only=only, listener=listener, stop=stop.asked)
             report, is_first = _tried(work, retries, stop.asked)
         if not is_first:
-            report = replace(report, resources=application.report_since(began).resources)
+            report = replace(report, resources=application.report_since(began, only).resources)
         show_report(report, results())
     if stop.by is not None:
         note("stopped before everything was caught up; the next run goes on from here")

@@ -137,21 +137,27 @@ def events_of_waiting(
 
     ``known`` are all earlier events, oldest first, and ``waits`` reasons by kind and name.
     """
-    since: dict[tuple[str, str], Event] = {}
-    newest: dict[tuple[str, str], Event] = {}
-    for event in known:
-        if event.reason == WAITING:
-            since.setdefault((event.kind, event.name), event)
-            newest[event.kind, event.name] = event
-        elif event.reason == RESUMED:
-            since.pop((event.kind, event.name), None)
+    known = list(known)
+    since = since_in(known)
+    newest = {(event.kind, event.name): event for event in known if event.reason == WAITING}
     new = [
         Event(at, WARNING, WAITING, *id_, reason)
         for id_, reason in waits.items()
         if id_ not in since or newest[id_].message != reason
     ]
     new += [Event(at, NORMAL, RESUMED, *id_, "It no longer waits") for id_ in since if id_ not in waits]
-    return new, {id_: since[id_].at if id_ in since else at for id_ in waits}
+    return new, {id_: since.get(id_, at) for id_ in waits}
+
+
+def since_in(events: Iterable[Event]) -> dict[tuple[str, str], datetime]:
+    """Since when resources wait, by kind and name. ``events`` are oldest first."""
+    since: dict[tuple[str, str], datetime] = {}
+    for event in events:
+        if event.reason == WAITING:
+            since.setdefault((event.kind, event.name), event.at)
+        elif event.reason == RESUMED:
+            since.pop((event.kind, event.name), None)
+    return since
 
 
 def _event(one: Manifest, reference: Reference, at: datetime) -> Event:

@@ -30,9 +30,9 @@ from kaspr_delta.storage.layout import EVENTS, RESOURCES
 from kaspr_delta.storage.system_tables import SystemTables
 
 # The layout of an application's tables. Increment it for a change that an older or newer version would misread.
+WAREHOUSE_FORMAT = 3
 # A failure that goes on gets an event each hour.
 _KNOWN_FOR = timedelta(hours=1)
-WAREHOUSE_FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Registry:
         of_one = [one for one in self.events() if (one.kind, one.name) == (kind, name)]
         return of_one[-1] if of_one else None
 
-    def waiting(self, waits: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], datetime]:
+    def note_waiting(self, waits: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], datetime]:
         """Append the events of resources that wait, or no longer wait. Returns since when each one waits.
 
         ``waits`` has their reasons by kind and name.

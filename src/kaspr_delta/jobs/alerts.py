@@ -100,8 +100,9 @@ WHERE last = '{WAITING}' OR (coalesce(worked <= since, true) AND (
             f"no batch for {silence}",
             f"""SELECT count(*) AS found FROM (
   SELECT resource, max(at) AS worked FROM {progress}
-  JOIN (SELECT DISTINCT concat(lower(substr(kind, 6)), '/', name) AS resource FROM {resources}) USING (resource)
-  WHERE {OF_RESOURCES} GROUP BY resource
+  WHERE {OF_RESOURCES} AND (resource LIKE 'topic/%'
+    OR resource IN (SELECT concat(lower(substr(kind, 6)), '/', name) FROM {resources}))
+  GROUP BY resource
 ) WHERE worked < current_timestamp() - INTERVAL {seconds} SECOND""",  # noqa: S608
             f"A resource has had no batch for {silence}: is its job paused, does it fail, or has nothing come in?"
             f" The newest rows of {progress} have each resource's last batch.",

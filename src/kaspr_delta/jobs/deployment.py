@@ -50,7 +50,7 @@ class Deployment:
     has an ``environment_version`` or a ``base_environment``, a ``performance_target`` and the ``usage_policy_id`` to
     which it is billed. ``spark_version``, ``node_type`` and ``workers`` describe a cluster, which without workers is a
     single node; ``node_type`` is empty for a usual one of the cloud at ``host``, or if the nodes come from the pool
-    ``instance_pool_id``. ``spot``: nodes that the cloud may take away. ``policy_id`` is a cluster policy.
+    ``instance_pool_id`` or the cluster policy ``policy_id``. ``spot``: nodes that the cloud may take away.
 
     A run tries ``retries`` times more what may go well then, and no task runs longer than ``timeout_minutes``; neither
     applies to continuous jobs. With ``waiting`` ``fail`` a task fails if a resource has waited for ``waiting_grace``.

@@ -14,7 +14,6 @@ from databricks.bundles.jobs import (
     JobRunAs,
     PerformanceTarget,
     QueueSettings,
-    RunIf,
     RunJobTask,
     TableUpdateTriggerConfiguration,
     Task,
@@ -61,11 +60,8 @@ class JobBuilder:
 
     def scheduled(self, work: tuple[Work, ...]) -> Job:
         """One job that runs all units of work in the order of the data, then ends."""
-        waiting = waiting_work(self.plan, work)
-        tasks = [self._ending(self._task_of(unit), unit.after) for unit in (*work, *waiting)]
-        for task in tasks[len(work) :]:  # a failure elsewhere does not keep it from telling
-            task.run_if = RunIf.ALL_DONE
-        job = self.job(self.plan.application, tasks)
+        units = (*work, *waiting_work(self.plan, work))
+        job = self.job(self.plan.application, [self._ending(self._task_of(unit), unit.after) for unit in units])
         job.description = f"Agents, joins and made tables of {self.plan.application}, until everything is caught up"
         if self.deployment.trigger == "table_update":
             updates = TableUpdateTriggerConfiguration(
@@ -76,7 +72,8 @@ class JobBuilder:
             # An update during a run may come too late for that run.
             job.queue = QueueSettings(enabled=True)
         else:
-            job.schedule = self._schedule(EVERY_QUARTER_OF_AN_HOUR)
+            only_applies = not self.plan.waiting and not any(unit.resources for unit in work)
+            job.schedule = self._schedule(_DAILY if only_applies else EVERY_QUARTER_OF_AN_HOUR)
             # What comes during a run is read by that run, or by the next one: a run that waited would find nothing.
             job.queue = QueueSettings(enabled=False)
         return job

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from databricks.bundles.jobs import CronSchedule, Job, JobParameterDefinition, PerformanceTarget, QueueSettings
@@ -10,7 +9,7 @@ from databricks.bundles.jobs import CronSchedule, Job, JobParameterDefinition, P
 from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.settings import OPERATION, OPERATION_PARAMETER, PURPOSE_TAG
-from kaspr_delta.spec.cron import quartz_firings_a_day
+from kaspr_delta.spec.cron import quartz_longest_pause
 
 _DEFAULT = "status"
 _DESCRIPTION = (
@@ -21,7 +20,8 @@ _DESCRIPTION = (
 
 # How often a check starts, unless the deployment says it: a start of a cluster takes minutes.
 _EACH_HOUR, _EACH_DAY = "0 0 * * * ?", "0 0 6 * * ?"
-_HOURS_A_DAY = 24
+# Hours: a check may start late.
+_SLACK = 1
 
 
 def operations_job(builder: JobBuilder, *, endless: bool) -> Job:
@@ -30,7 +30,7 @@ def operations_job(builder: JobBuilder, *, endless: bool) -> Job:
     Its parameter holds the command; ``kaspr-delta-task`` knows the commands that it may run. The job ends, so it is on
     serverless compute unless all is on clusters. People start it. Beside ``endless`` runs, which go on with the healthy
     resources, a schedule starts it too: with the command that fails while a resource is unhealthy. Raises UsageError
-    for a ``check_schedule`` without that.
+    for a ``check_schedule`` beside runs that end.
     """
     of = replace(builder, deployment=builder.deployment.of_operations())
     given = f"{{{{job.parameters.{OPERATION_PARAMETER}}}}}"
@@ -46,7 +46,9 @@ def operations_job(builder: JobBuilder, *, endless: bool) -> Job:
     wanted = builder.deployment
     if endless and wanted.waiting == "fail":
         often = wanted.check_schedule or (_EACH_HOUR if of.deployment.serverless else _EACH_DAY)
-        command = f"{_DEFAULT} --exit-code --grace {wanted.waiting_grace} --within {_hours_between(often)}h"
+        command = (
+            f"{_DEFAULT} --exit-code --grace {wanted.waiting_grace} --within {quartz_longest_pause(often) + _SLACK}h"
+        )
         job.schedule = CronSchedule(quartz_cron_expression=often, timezone_id=builder.timezone)
     elif wanted.check_schedule:
         raise UsageError("variable 'check_schedule': nothing is checked unless a run never ends and 'waiting' is fail")
@@ -70,12 +72,3 @@ def doctor_job(builder: JobBuilder) -> Job:
     job = builder.job(title, tasks)
     job.description = "Probes the warehouse, sources, privileges and streams, and says what the engine does about each"
     return job
-
-
-def _hours_between(quartz: str) -> int:
-    """The hours from one firing to the next one, rounded up: a check looks back so far.
-
-    >>> _hours_between("0 0 6 * * ?"), _hours_between("0 0/10 * * * ?")
-    (24, 1)
-    """
-    return math.ceil(_HOURS_A_DAY / quartz_firings_a_day(quartz))

@@ -90,7 +90,7 @@ def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment, revi
     layout = layout_of(plan, deployment)
     work = work_of(plan, layout)
     served = bool(deployment.sql_warehouse) and has_web_views(plan)
-    if not (work or plan.tasks or served):
+    if not (any(unit.resources for unit in work) or plan.tasks or plan.waiting or served):
         return
     key = bundle_key(plan.application)
     storage = Storage.of(plan, deployment)
@@ -124,7 +124,9 @@ def jobs_of(
     """The jobs of a plan, with their keys in the bundle and their locations."""
     made = list(_jobs_that_run(builder, key, work, layout))
     yield from made
+    # Continuous jobs by group have no task for resources that wait.
     endless = any(never_ends(dict(job.as_dict())) for _, job, _ in made)
+    endless |= builder.deployment.mode == "continuous" and layout != "one"
     yield f"{key}__operations", operations_job(builder, endless=endless), builder.plan.location
     yield f"{key}__doctor", doctor_job(builder), builder.plan.location
 
@@ -133,7 +135,7 @@ def _jobs_that_run(
     builder: JobBuilder, key: str, work: tuple[Work, ...], layout: Layout
 ) -> Iterator[tuple[str, Job, Location]]:
     plan, deployment = builder.plan, builder.deployment
-    if deployment.mode == "continuous":
+    if deployment.mode == "continuous" and any(unit.resources for unit in work):
         for unit in work:
             yield key if layout == "one" else f"{key}__{unit.key}", builder.continuous(unit), unit.location
     elif work:

@@ -45,10 +45,10 @@ class Work:
 def work_of(plan: Plan, layout: Layout = "group") -> tuple[Work, ...]:
     """The units of work of a plan, in an order in which they may run one after another.
 
-    With the layout ``one`` all resources are one unit, and so are those of a plan in which all wait: its task says so.
-    With ``group`` several resources are a unit if they share tables
-    (they take turns) or feed one another (they run until all are quiet). With ``resource`` those that share tables are
-    units that come one after another.
+    With the layout ``one`` all resources are one unit. So is a plan in which all wait, or of which only web views are
+    served: its task says so, and applies the manifests. With ``group`` several resources are a unit if they share
+    tables (they take turns) or feed one another (they run until all are quiet). With ``resource`` those that share
+    tables are units that come one after another.
 
     Keys are unique. ``after`` names only earlier keys, without those that already follow from other units' ``after``.
     Waiting resources are left out: see ``waiting_work``.
@@ -56,7 +56,7 @@ def work_of(plan: Plan, layout: Layout = "group") -> tuple[Work, ...]:
     order = [resource for stage in plan.stages for resource in stage.resources]
     if layout == "one" or not order:
         whole = Work(EVERYTHING, tuple(order), plan.location, "", ())
-        return (whole,) if order or plan.waiting else ()
+        return (whole,) if order or plan.waiting or plan.web_views else ()
     graph = _parts(plan, order, plan.groups if layout == "group" else ())
     position = {part: order.index(part[0]) for part in graph}
     if layout == "resource":
@@ -69,15 +69,14 @@ def work_of(plan: Plan, layout: Layout = "group") -> tuple[Work, ...]:
 
 
 def waiting_work(plan: Plan, work: tuple[Work, ...]) -> tuple[Work, ...]:
-    """The unit of the resources that are in no unit of ``work`` because they wait; it comes after all others.
+    """The unit of the resources that are in no unit of ``work`` because they wait: no other one depends on its task.
 
     None if one unit is everything, or if nothing waits.
     """
     refs = tuple(ref for ref, _ in plan.waiting)
     if not refs or any(unit.key == EVERYTHING for unit in work):
         return ()
-    last = {unit.key for unit in work} - {key for unit in work for key in unit.after}
-    return (Work(WAITING, refs, plan.location, "they wait", tuple(sorted(last))),)
+    return (Work(WAITING, refs, plan.location, "they wait", ()),)
 
 
 def task_key(resources: tuple[ResourceRef, ...]) -> str:

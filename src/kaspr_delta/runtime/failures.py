@@ -42,10 +42,12 @@ class Failures:
     def note(self, ref: ResourceRef, error: Exception | None) -> None:
         """Note that a resource failed, if there is an error, and tell the listener."""
         if error is not None:
-            self.errors[ref] = self._account_of(ref, error)
             run = self.runs.get(ref)
             raised = error if run is None else run.runner.failure or error
+            account = self._account_of(ref, error)
+            # First: other threads look at the errors, and then for the place of each.
             self._raised_at[ref] = "".join(traceback.format_tb(raised.__traceback__)[-_FRAMES:])
+            self.errors[ref] = account
             self.listener(Failed(ref, self.errors[ref]))
 
     @contextmanager
@@ -59,15 +61,15 @@ class Failures:
     @property
     def rebuilds(self) -> dict[ResourceRef, str]:
         """The resources that need a rebuild, with the reasons."""
-        return {ref: str(error) for ref, error in self.errors.items() if isinstance(error, RebuildNeededError)}
+        return {ref: str(error) for ref, error in self.errors.copy().items() if isinstance(error, RebuildNeededError)}
 
     @property
     def accounts(self) -> dict[ResourceRef, str]:
         """The other failures: the sentence of each, and below it the places in the code at which it was raised."""
         return {
             ref: f"{short_text(error)}\n{self._raised_at[ref]}".strip()
-            for ref, error in self.errors.items()
-            if ref not in self.rebuilds
+            for ref, error in self.errors.copy().items()
+            if not isinstance(error, RebuildNeededError)
         }
 
     def tell(self) -> None:

@@ -260,7 +260,7 @@ class Runner:
     @property
     def _is_over(self) -> bool:
         """Whether failures end a continuous run: all have failed, one needs a rebuild, or it is time to try again."""
-        errors = self._failures.errors
+        errors = self._failures.errors.copy()
         if len(errors) > self._seen:
             self._seen, self._seen_at = len(errors), time.monotonic()
         late = time.monotonic() - self._seen_at > _TRY_AGAIN and any(map(may_pass, errors.values()))

@@ -12,6 +12,7 @@ import re
 import zoneinfo
 from collections.abc import Iterator
 from datetime import datetime, timezone
+from itertools import pairwise
 
 from cronsim import CronSim, CronSimError
 
@@ -43,6 +44,7 @@ _SPECIAL = {
 }
 _DAY_OF_MONTH, _DAY_OF_WEEK = 3, 5
 _DAYS_OF_MONTHS = (31, 28.25, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_LONGEST_MONTH = 31
 
 
 def cron_problem(text: str) -> str | None:
@@ -115,6 +117,25 @@ def quartz_firings_a_day(text: str) -> float:
         (dates, special) = _plain_and_special(*weekdays)
         found = sum(lengths) * len(dates) / 7
     return times * (found + special * len(lengths)) / sum(_DAYS_OF_MONTHS)
+
+
+def quartz_longest_pause(text: str) -> int:
+    """The most hours, rounded up, between two firings of a valid Quartz cron text; a month if it names days of months.
+
+    >>> [quartz_longest_pause(text) for text in ("0 0/10 * * * ?", "0 0 8,9 * * ?", "0 30 6 ? * MON-FRI")]
+    [1, 23, 72]
+    """
+    *clock, days, months, weekdays = zip(text.upper().split()[:6], _QUARTZ[:6], strict=True)
+    seconds, minutes, hours = (_quartz_values(*field) for field in clock)
+    times = sorted(3_600 * hour + 60 * minute + second for hour in hours for minute in minutes for second in seconds)
+    by_date = weekdays[0] == "?"
+    dates, special = _plain_and_special(*(days if by_date else weekdays))
+    if special or len(_quartz_values(*months)) < len(_DAYS_OF_MONTHS) or (by_date and len(dates) < _LONGEST_MONTH):
+        return 24 * _LONGEST_MONTH
+    week = range(1, 8) if by_date else sorted(dates)
+    days_between: int = max(later - earlier for earlier, later in pairwise([*week, week[0] + 7]))
+    pauses = [86_400 * days_between - times[-1] + times[0], *(later - earlier for earlier, later in pairwise(times))]
+    return math.ceil(max(pauses) / 3_600)
 
 
 @functools.cache

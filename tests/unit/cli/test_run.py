@@ -42,7 +42,8 @@ class FakeApplication:
             raise self.errors.pop(0)
         return self.report
 
-    def report_since(self, _: datetime) -> RunReport:
+    def report_since(self, _: datetime, only: list[str]) -> RunReport:
+        assert only == []
         return RunReport({"agent/ingest": ResourceReport(rows_in=3, dead_letters=3)})
 
     def late(self, grace: timedelta) -> dict[str, str]:

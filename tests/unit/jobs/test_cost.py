@@ -89,7 +89,7 @@ def test_beside_a_run_without_end_a_check_starts_each_hour_and_on_clusters_each_
 
 
 def test_the_number_of_runs_that_follow_one_another_is_unknown() -> None:
-    found = costs(SHOP, mode="continuous", compute="serverless")
+    found = costs(SHOP, mode="continuous", compute="serverless", waiting="note")
     assert {(one.endless, one.runs, one.starts, one.statements) for one in found.values()} == {
         (0, *[Span(0, math.inf)] * 3),
     }

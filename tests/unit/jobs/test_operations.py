@@ -61,12 +61,12 @@ HOURLY, DAILY, OFTEN = "0 0 * * * ?", "0 0 6 * * ?", "0 0/10 * * * ?"
 @pytest.mark.parametrize(
     ("settings", "options", "quartz", "zone"),
     [
-        ({}, "--grace 1h --within 1h", HOURLY, "UTC"),
-        ({"waiting_grace": "5m", "timezone": "Asia/Tokyo"}, "--grace 5m --within 1h", HOURLY, "Asia/Tokyo"),
-        ({"mode": "continuous"}, "--grace 1h --within 1h", HOURLY, "UTC"),
-        ({"mode": "continuous", "compute": "cluster"}, "--grace 1h --within 24h", DAILY, "UTC"),
-        ({"check_schedule": OFTEN}, "--grace 1h --within 1h", OFTEN, "UTC"),
-        ({"check_schedule": "0 0 0/4 * * ?"}, "--grace 1h --within 4h", "0 0 0/4 * * ?", "UTC"),
+        ({}, "--grace 1h --within 2h", HOURLY, "UTC"),
+        ({"waiting_grace": "5m", "timezone": "Asia/Tokyo"}, "--grace 5m --within 2h", HOURLY, "Asia/Tokyo"),
+        ({"mode": "continuous"}, "--grace 1h --within 2h", HOURLY, "UTC"),
+        ({"mode": "continuous", "compute": "cluster"}, "--grace 1h --within 25h", DAILY, "UTC"),
+        ({"check_schedule": OFTEN}, "--grace 1h --within 2h", OFTEN, "UTC"),
+        ({"check_schedule": "0 0 0/4 * * ?"}, "--grace 1h --within 5h", "0 0 0/4 * * ?", "UTC"),
     ],
 )
 def test_beside_runs_that_never_end_it_looks_for_unhealthy_resources(

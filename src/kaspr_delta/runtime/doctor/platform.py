@@ -57,7 +57,7 @@ def _missing(bench: Bench, schema: str, wanted: Sequence[Grant]) -> Iterator[tup
     namespace = bench.delta.namespace
     for grant in wanted:
         if privileges := missing_privileges(bench.spark, namespace, grant, schema):
-            yield f"{', '.join(privileges)} of {grant.principal}", may_grant(bench.spark, schema)
+            yield f"{', '.join(privileges)} of {grant.principal} on {schema}", may_grant(bench.spark, schema)
 
 
 def package_index(bench: Bench) -> str:

@@ -47,7 +47,7 @@ def test_grants_that_are_there_need_nobody_who_may_grant(tmp_path: Path) -> None
 
 def test_grants_on_the_schema_of_internal_tables_are_looked_at_too(tmp_path: Path) -> None:
     answer = grants_answer(tmp_path, held=("SELECT",), owner="me", internal="inside")
-    assert answer.seen == "missing: USE SCHEMA of readers; USE SCHEMA of readers"
+    assert answer.seen == "missing: USE SCHEMA of readers on `main`.`shop`; USE SCHEMA of readers on `main`.`inside`"
 
 
 @pytest.mark.parametrize(("owner", "managers"), [("admins", ()), ("x", ("admins",))])
@@ -63,13 +63,13 @@ def test_missing_grants_are_ok_for_who_owns_or_manages_the_schema(
     tmp_path: Path, mine: tuple[str, ...], owner: str
 ) -> None:
     answer = grants_answer(tmp_path, held=("SELECT",), mine=mine, owner=owner)
-    assert (answer.grade, answer.seen) == ("ok", "missing: USE SCHEMA of readers")
+    assert (answer.grade, answer.seen) == ("ok", "missing: USE SCHEMA of readers on `main`.`shop`")
 
 
 def test_missing_grants_that_nobody_here_may_make_are_a_problem(tmp_path: Path) -> None:
     answer = grants_answer(tmp_path, mine=("USE SCHEMA",))
     assert answer.grade == "problem"
-    assert answer.seen.endswith("neither owns nor manages the schema: USE SCHEMA, SELECT of readers")
+    assert answer.seen.endswith("neither owns nor manages the schema: USE SCHEMA, SELECT of readers on `main`.`shop`")
 
 
 def test_versions_that_were_not_tried_together_are_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
