@@ -27,7 +27,7 @@ endef
 compile = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url --no-annotate \
   --custom-compile-command "make lock"
 # In a process for each core. Tests that need Java are in one of them, which begins with them: they share one Spark session.
-PYTEST = $(BIN)/python -m pytest -n logical --dist loadgroup $(if $(DURATIONS),--file-durations)
+PYTEST = $(BIN)/python -m pytest -n logical --dist loadscope $(if $(DURATIONS),--file-durations)
 EXTRAS = --extra local --extra databricks --extra notebooks --extra serve --extra s3 --extra telemetry
 
 .DEFAULT_GOAL := help

@@ -52,13 +52,21 @@ def pytest_sessionfinish() -> None:
     gc.unfreeze()
 
 
+@pytest.hookimpl(optionalhook=True)  # lanes have no xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With ``--dist loadscope`` tests on Spark are in one process."""
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from tests.one_process import SparkInOneProcess
+
+    return SparkInOneProcess(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests in tests/spark, which need the JVM. ``--dist loadgroup`` runs all that need it in one process."""
+    """Mark the tests in tests/spark, which need the JVM."""
     for item in items:
         if Path(__file__).parent / "spark" in item.path.parents:
             item.add_marker(pytest.mark.spark)
-        if item.get_closest_marker("spark") is not None:
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
