@@ -389,7 +389,8 @@ class Application:
             return {}
         refs = {(event_kind(ref.kind), ref.name): ref for ref, _ in self.plan.waiting if ref not in self._stale}
         self._settled.note_waiting(nothing=False)
-        since = self._registry.note_waiting({id_: in_words(dict(self.plan.waiting)[ref]) for id_, ref in refs.items()})
+        waits = self._waits
+        since = self._registry.note_waiting({id_: waits[str(ref)] for id_, ref in refs.items()})
         self._settled.note_waiting(nothing=not self.plan.waiting)
         return {str(refs[id_]): at for id_, at in since.items()}
 

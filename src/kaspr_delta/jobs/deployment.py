@@ -163,7 +163,7 @@ class Deployment:
         """The settings of the job for operations, which ends: on serverless compute unless all is on clusters."""
         if self.compute != "default":
             return self
-        empty = {name: _EMPTY[name] for name in (*_OF_CLUSTERS, "check_schedule")}
+        empty = {name: _EMPTY[name] for name in _OF_CLUSTERS}
         return replace(self, compute="serverless", **empty)
 
     @classmethod

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import repeat
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.grant import Grant
@@ -55,9 +56,13 @@ def grants(wanted: Sequence[Grant], on_internal: Sequence[Grant], bench: Bench) 
 def _missing(bench: Bench, schema: str, wanted: Sequence[Grant]) -> Iterator[tuple[str, bool]]:
     """The grants that are missing on a schema, in words, each with whether this user may make it."""
     namespace = bench.delta.namespace
-    for grant in wanted:
-        if privileges := missing_privileges(bench.spark, namespace, grant, schema):
-            yield f"{', '.join(privileges)} of {grant.principal} on {schema}", may_grant(bench.spark, schema)
+    missing = [
+        f"{', '.join(privileges)} of {grant.principal} on {schema}"
+        for grant in wanted
+        if (privileges := missing_privileges(bench.spark, namespace, grant, schema))
+    ]
+    if missing:  # asked once: it takes several statements
+        yield from zip(missing, repeat(may_grant(bench.spark, schema)))
 
 
 def package_index(bench: Bench) -> str:
