@@ -34,6 +34,7 @@ from kaspr_delta.settings import warehouse_location
 from kaspr_delta.spec.durations import interval
 from kaspr_delta.spec.kinds import event_kind, kind_called, short_kind
 from kaspr_delta.spec.loader import load_path
+from kaspr_delta.spec.revision import revision_of
 from kaspr_delta.spec.values import Value, Values
 from kaspr_delta.storage.copying.mark import refuse_unfinished
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, Layout
@@ -74,6 +75,10 @@ _LOOK = 1.0
 _LOOK_AGAIN, _LOOK_AFTER_FAILURE = 10.0, 300.0
 # Seconds until a failure that goes on gets another event, and until an event is tried again that was not written.
 _NOTE_AGAIN, _TRY_TO_NOTE = 3_600.0, 60.0
+_OF_ANOTHER_DEPLOYMENT = (
+    "%s does not hold the manifests with which this run was deployed: those that were applied before are used. That is"
+    " as it should be after another deployment. If each run says so, .gitignore or sync.exclude keeps a file back."
+)
 # Seconds to wait until another process releases the lock of a deleted resource.
 _PATIENCE = 60.0
 
@@ -128,6 +133,7 @@ class Application:
         warehouse: str | Path | None = None,
         app: str | None = None,
         origin: str = "",
+        revision: str = "",
         spark: SparkSession | None = None,
         profile: str | None = None,
         limits: Limits | None = None,
@@ -138,7 +144,8 @@ class Application:
         """Open an application: apply the manifests of a file or folder, or, without one, use those applied before.
 
         Resources applied from other files stay. Resources that are no longer in this file or folder are removed. If it
-        lies in another place each time, ``origin``, a relative path, says that it is the same.
+        lies in another place each time, ``origin``, a relative path, says that it is the same. With a ``revision`` (see
+        ``revision_of``) a folder of another one, deployed since, is left alone: what was applied before is used.
 
         ``warehouse`` is a folder, ``s3://BUCKET/PATH``, or ``unity://CATALOG.SCHEMA/VOLUME``; by default the
         environment variable ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application if there are
@@ -156,6 +163,10 @@ class Application:
             spark = _session_of(profile, location, spark)
         chosen = Values(values or {}, warehouse=location.folder)
         manifests = None if path is None else load_path(Path(path), origin, chosen)
+        # Only now: files that are the right ones after they were read were so before.
+        if path is not None and revision and revision_of(Path(path), chosen.given) != revision:
+            _log.warning("%s", _OF_ANOTHER_DEPLOYMENT % (origin or path))
+            manifests = None
         if manifests is None or path is None:
             schema, new = location.applied_schema(app), None
             name = app if location.is_unity else schema
@@ -177,6 +188,8 @@ class Application:
         else:
             update = partial(updated, new=new, root=Path(origin) if origin else Path(path).absolute())
             _, documents = registry.change(update)
+        if not documents:
+            raise location.nothing_applied
         opened = cls(spark or start, delta, only_plan(loaded(documents), name), bound=bound)
         opened._refresh(listed=spark is not None)
         return opened

@@ -14,6 +14,7 @@ import random
 import re
 import threading
 from collections.abc import Callable
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
@@ -23,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.api.topic import ChangelogHandle, TopicHandle
+from kaspr_delta.jobs.dashboard import DATASETS
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import UnityNamespace, Warehouse
@@ -86,6 +88,12 @@ def shop(spark: SparkSession, catalog: str, tmp_path: Path) -> Callable[[], Appl
     return lambda: opened(spark, tmp_path, "shop", SHOP + ADD % "first" + ADD % "second", catalog)
 
 
+class AnHourLater(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        return datetime.now(tz) + timedelta(hours=1)
+
+
 def documented_statements(text: str = r"\*\*(\d+) statements\*\*") -> int:
     """The number of statements of a run of a join with nothing new, or of the run that a text describes."""
     (number,) = re.findall(text, DOCUMENT.read_text())
@@ -144,6 +152,21 @@ def test_a_run_with_one_changed_row_makes_as_many_statements_as_the_documentatio
         app.run(only=["join/priced"])
     assert prices(app) == {"O1": 2}
     assert len(asked) == documented_statements(r"makes (\d+) statements"), "\n".join(asked)
+    app.table("products").put({"P2": {"price": 3}})
+    if ON_CONNECT in os.environ:  # the batch is in the server's process
+        app.run(only=["join/priced"])
+        return
+    with mock.patch("kaspr_delta.engine.batch.batch.datetime", AnHourLater):
+        app.run(only=["join/priced"])
+    longest = {row.resource: row.minutes for row in app.sql(DATASETS["delays"][1]).collect()}
+    (shown,) = app.sql(DATASETS["resources"][1]).collect()
+    assert longest.keys() == {"join/priced"}
+    assert 60 <= float(longest["join/priced"]) < 75
+    assert shown.delay_in_minutes == longest["join/priced"]
+    app.table("products").put({"P2": {"price": 4}})
+    app.run(only=["join/priced"])
+    (shown,) = app.sql(DATASETS["resources"][1]).collect()
+    assert shown.delay_in_minutes < 15
 
 
 CLICKS = """\

@@ -23,17 +23,21 @@ _COMMANDS = {
 }
 # It applies the manifests, for they may have been deployed just now.
 _APPLIES = "rebuild"
+# What comes before its text: the word, and the folder of manifests with its options.
+_MANIFESTS = 6
 
 
 def expanded(arguments: Sequence[str]) -> list[str]:
     """The arguments of a task; those of an operation become the command that its parameter holds. Raises UsageError.
 
-    >>> expanded(["operation", "/files/bundles/shop", "bundles/shop", "dead-letters --retry", "--app", "shop"])
+    >>> manifests = ["/files/bundles/shop", "--origin", "bundles/shop", "--revision", "1a2b"]
+    >>> expanded(["operation", *manifests, "dead-letters --retry", "--app", "shop"])
     ['--app', 'shop', 'dead-letters', '--retry']
     """
     if arguments[:1] != [OPERATION]:
         return list(arguments)
-    _, folder, origin, text, *options = arguments
+    _, *manifests = arguments[:_MANIFESTS]
+    text, *options = arguments[_MANIFESTS:]
     try:
         command, *given = shlex.split(text)
     except ValueError as error:  # a quote without its end, or no word at all
@@ -48,7 +52,7 @@ def expanded(arguments: Sequence[str]) -> list[str]:
         command,
         *_COMMANDS[command],
         *given,
-        *([folder, "--origin", origin] if command == _APPLIES else []),
+        *(manifests if command == _APPLIES else []),
     ]
 
 

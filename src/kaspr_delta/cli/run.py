@@ -41,6 +41,11 @@ OriginOption = Annotated[
         rich_help_panel=_IN_JOBS,
     ),
 ]
+# Only jobs of the bundle use it.
+RevisionOption = Annotated[
+    str,
+    typer.Option("--revision", hidden=True, help="Apply the manifests only if they have this revision."),
+]
 # Seconds before a run tries again what failed.
 _BEFORE_RETRY = 60.0
 
@@ -66,6 +71,7 @@ def run(
         ),
     ] = "auto",
     origin: OriginOption = "",
+    revision: RevisionOption = "",
     grant: Annotated[
         list[str] | None,
         typer.Option(
@@ -123,7 +129,7 @@ def run(
     grants, on_internal = ([Grant.of(text) for text in texts or ()] for texts in (grant, grant_internal))
     if progress == "json":
         log_as_json()
-    application = target.open(path, origin)
+    application = target.open(path, origin, revision)
     application.check(only or [])
     grant_missing(application.spark, application.delta.namespace, grants)
     grant_missing(application.spark, application.delta.namespace, on_internal, internal=True)
@@ -225,6 +231,7 @@ def rebuild(
     deployed: TargetOption = None,
     profile: ProfileOption = None,
     origin: OriginOption = "",
+    revision: RevisionOption = "",
 ) -> None:
     """Make the state of a join, or of a table made from another resource, anew: by its newest applied definition.
 
@@ -258,7 +265,7 @@ def rebuild(
         options = [*only, *(["--patience", patience] if wait else [])]
         operate(deployed, target.app, profile, ["rebuild", resource, *options])
         return
-    application = target.open(path, origin)
+    application = target.open(path, origin, revision)
     work = partial(_compare if dry_run else _rebuild, application, resource)
     if show is not None:
         work = partial(_show, application, resource, show)

@@ -91,7 +91,7 @@ class Target:
         loaded = load_path(path, values=self.values)
         return together([loaded, LoadedManifests((), tuple(unused(self._set, loaded.values)))])
 
-    def open(self, path: Path | None = None, origin: str = "") -> Application:
+    def open(self, path: Path | None = None, origin: str = "", revision: str = "") -> Application:
         """The application, with the manifests of an optional path. Raises what ``Application.open`` raises."""
         from kaspr_delta.application import Application
 
@@ -100,6 +100,7 @@ class Target:
             warehouse=self.location.text,
             app=self.app,
             origin=origin,
+            revision=revision,
             starting=starting_spark,
             values=self.given,
         )

@@ -1,4 +1,4 @@
-"""The AI/BI dashboard of an application: progress, age of the last batch, dead letters and warnings.
+"""The AI/BI dashboard of an application: progress, delays, dead letters and warnings.
 
 It costs when somebody looks at it. Databricks documents the file of an exported dashboard by example only
 (https://docs.databricks.com/dashboards/): widgets here are of the kinds ``table`` and ``bar``.
@@ -13,15 +13,19 @@ from databricks.bundles.dashboards import Dashboard
 
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.storage import Storage
-from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, OF_RESOURCES, PROGRESS
+from kaspr_delta.storage.layout import DEAD_LETTERS, DELAY, EVENTS, OF_RESOURCES, PROGRESS, RETENTION
 
 _WIDTH, _HEIGHT = 6, 6
+
+# In seconds. Only the first batch of a stream has it.
+_DELAY = f"try_element_at(from_json(counts, 'MAP<STRING, BIGINT>'), '{DELAY}')"
 
 DATASETS: dict[str, tuple[str, str]] = {
     "resources": (
         "Resources, by their batches of the last 30 days",
         f"""SELECT resource, max(at) AS last_batch,
   round((unix_timestamp(current_timestamp()) - unix_timestamp(max(at))) / 60) AS minutes_ago,
+  round(max_by({_DELAY}, at) FILTER (WHERE {_DELAY} IS NOT NULL) / 60, 1) AS delay_in_minutes,
   count(*) AS batches, sum(rows_in) AS rows_in, sum(rows_out) AS rows_out, sum(dead_letters) AS dead_letters,
   round(avg(seconds), 1) AS seconds_a_batch
 FROM {PROGRESS} WHERE {OF_RESOURCES} GROUP BY resource ORDER BY last_batch DESC""",  # noqa: S608
@@ -30,6 +34,12 @@ FROM {PROGRESS} WHERE {OF_RESOURCES} GROUP BY resource ORDER BY last_batch DESC"
         "Rows that resources read, by day",
         f"""SELECT date(at) AS day, resource, sum(rows_in) AS rows_in
 FROM {PROGRESS} WHERE {OF_RESOURCES} GROUP BY day, resource""",  # noqa: S608
+    ),
+    "delays": (
+        "Longest delay in minutes, from the commit of a change to the batch that read it, by day",
+        f"""SELECT date(at) AS day, resource, round(max({_DELAY}) / 60, 1) AS minutes
+FROM {PROGRESS} WHERE {OF_RESOURCES} AND at > current_timestamp() - INTERVAL {RETENTION[PROGRESS]} DAYS
+GROUP BY day, resource HAVING minutes IS NOT NULL""",  # noqa: S608
     ),
     "letters": (
         "Dead letters, by day",
@@ -51,13 +61,13 @@ FROM {EVENTS} WHERE type = 'Warning' ORDER BY at DESC LIMIT 100""",  # noqa: S60
 
 _COLUMNS = {
     "resources": (
-        *("resource", "last_batch", "minutes_ago", "batches", "rows_in", "rows_out", "dead_letters"),
-        "seconds_a_batch",
+        *("resource", "last_batch", "minutes_ago", "delay_in_minutes", "batches", "rows_in", "rows_out"),
+        *("dead_letters", "seconds_a_batch"),
     ),
     "reasons": ("resource", "reason", "dead_letters", "last", "last_detail"),
     "warnings": ("at", "reason", "kind", "name", "message"),
 }
-_BARS = {"rows": "rows_in", "letters": "dead_letters"}
+_BARS = {"rows": "rows_in", "delays": "minutes", "letters": "dead_letters"}
 
 
 def dashboard(application: str, deployment: Deployment, storage: Storage) -> Dashboard:

@@ -47,8 +47,8 @@ class JobBuilder:
     """Makes the jobs of one application for one deployment.
 
     Every task works on the ``storage``. Those that come after no other one apply the manifests, and make the ``grants``
-    that are missing, and the ``internal_grants`` on the schema of internal tables. Jobs have the ``revision`` of the
-    manifests as a tag: so a deployment of other manifests changes them, and restarts those that never end.
+    that are missing, and the ``internal_grants`` on the schema of internal tables. Jobs know the ``revision`` of the
+    manifests: a deployment of other manifests changes them, and restarts those that never end.
     """
 
     plan: Plan
@@ -180,12 +180,11 @@ class JobBuilder:
         """
         wanted = self.deployment
         title = " + ".join(map(str, resources)) or f"everything of {self.plan.application}"
-        manifests = [f"${{workspace.file_path}}/{wanted.folder}", "--origin", wanted.folder, *wanted.values_option]
         ending = ["--retries", str(wanted.retries), "--waiting", wanted.waiting, "--grace", wanted.waiting_grace]
         ending += ["--all-dead-letters", "fail"]
         parameters = [
             "run",
-            *(manifests if first else []),
+            *([*self.manifests, *wanted.values_option] if first else []),
             "--app",
             self.plan.application,
             *(text for resource in resources for text in ("--only", str(resource))),
@@ -195,6 +194,12 @@ class JobBuilder:
             *(["--continuous", "--every", wanted.every, "--until-changed", _DEPLOYED] if endless else ending),
         ]
         return self.compute.task(key, f"{title}: {description}" if description else title, parameters)
+
+    @property
+    def manifests(self) -> list[str]:
+        """The parameters of a task that applies the manifests, unless others were deployed since."""
+        folder = self.deployment.folder
+        return [f"${{workspace.file_path}}/{folder}", "--origin", folder, "--revision", self.revision]
 
     def granting(self) -> Iterator[str]:
         """The options of a run, and of the doctor, that name the grants on both schemas."""

@@ -34,10 +34,9 @@ def operations_job(builder: JobBuilder, *, endless: bool) -> Job:
     """
     of = replace(builder, deployment=builder.deployment.of_operations())
     given = f"{{{{job.parameters.{OPERATION_PARAMETER}}}}}"
-    manifests = [f"${{workspace.file_path}}/{of.deployment.folder}", of.deployment.folder]
     where = ["--app", of.plan.application, "--warehouse", of.storage.warehouse, *of.deployment.values_option]
     # It is not tried again, and starts in seconds: somebody waits for the answer.
-    task = of.compute.task(OPERATION, given, [OPERATION, *manifests, given, *where])
+    task = of.compute.task(OPERATION, given, [OPERATION, *of.manifests, given, *where])
     task.timeout_seconds = of.deployment.timeout_minutes * 60
     job = of.job(f"{of.plan.application}: operations", [task])
     job.performance_target = PerformanceTarget.PERFORMANCE_OPTIMIZED if of.deployment.serverless else None

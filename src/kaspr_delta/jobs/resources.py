@@ -30,6 +30,7 @@ from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.names import delta_name
 from kaspr_delta.spec.diagnostics import Finding, Location, Severity, has_errors
 from kaspr_delta.spec.loader import LoadedManifests, load_path, together
+from kaspr_delta.spec.revision import revision_of
 from kaspr_delta.spec.values import Value, Values
 from kaspr_delta.spec.values_file import read_values
 
@@ -57,26 +58,32 @@ def application_resources(deployment: Deployment, root: Path) -> core.Resources:
     nothing is deployed.
     """
     resources = core.Resources()
-    manifests = manifests_of(deployment, root)
-    plans, findings = build_plans(manifests)
+    given, _ = _given(deployment, root)
+    revision = revision_of(root / deployment.folder, given)
+    plans, findings = build_plans(manifests_of(deployment, root))
     for finding in findings:
         _report(resources, finding)
     if not has_errors(findings):
         _refuse_shared_schema(deployment, plans)
         for plan in plans:
-            add_plan(resources, plan, deployment, _revision(manifests))
+            add_plan(resources, plan, deployment, revision)
     return resources
 
 
 def manifests_of(deployment: Deployment, root: Path) -> LoadedManifests:
     """The manifests of the application as its tasks read them, whose folder is another one in each deployment."""
-    folder, given, findings = root / deployment.folder, dict[str, Value](), tuple[Finding, ...]()
-    if deployment.values:
-        given, findings = read_values(folder / deployment.values, f"{deployment.folder}/{deployment.values}")
+    given, findings = _given(deployment, root)
     # The folder of the warehouse is that of its volume, whose schema the manifests name. Tasks have no variables of the
     # environment in which this runs.
-    loaded = load_path(folder, deployment.folder, Values(given, warehouse="/Volumes", environment={}))
+    values = Values(given, warehouse="/Volumes", environment={})
+    loaded = load_path(root / deployment.folder, deployment.folder, values)
     return together([LoadedManifests((), findings), loaded])
+
+
+def _given(deployment: Deployment, root: Path) -> tuple[dict[str, Value], tuple[Finding, ...]]:
+    """The values that a deployment gives to parameters, by name, and findings about their file."""
+    file = f"{deployment.folder}/{deployment.values}"
+    return read_values(root / file, file) if deployment.values else ({}, ())
 
 
 def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment, revision: str) -> None:
@@ -147,12 +154,6 @@ def _jobs_that_run(
     for task in plan.tasks:
         if task.schedule is None or not keeps_schedules:
             yield f"{key}__{task_key((task.ref,))}", builder.of_task(task), task.location
-
-
-def _revision(manifests: LoadedManifests) -> str:
-    """A short text that differs if the manifests do."""
-    texts = "\n---\n".join(one.text for one in manifests.manifests)
-    return hashlib.sha256(texts.encode()).hexdigest()[:12]
 
 
 def layout_of(plan: Plan, deployment: Deployment) -> Layout:

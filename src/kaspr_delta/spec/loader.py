@@ -92,7 +92,7 @@ def load_path(path: Path, origin: str = "", values: Values | None = None) -> Loa
 
     if not path.is_dir():
         return together([problems, load(path, at, Allowance())])
-    files = sorted(islice(_manifest_files(path), MOST_FILES + 1))
+    files = sorted(islice(manifest_files(path), MOST_FILES + 1))
     if not files:
         return _refused(at, "this folder holds no manifests", "manifests are files named *.yaml or *.yml")
     if len(files) > MOST_FILES:
@@ -160,7 +160,8 @@ def together(parts: Iterable[LoadedManifests]) -> LoadedManifests:
     )
 
 
-def _manifest_files(folder: Path) -> Iterator[Path]:
+def manifest_files(folder: Path) -> Iterator[Path]:
+    """The files of a folder and its subfolders that hold manifests, in any order."""
     for parent, folders, files in os.walk(folder):
         # Hidden folders such as .git and .venv hold YAML of other projects.
         folders[:] = [name for name in folders if not name.startswith(".")]

@@ -280,6 +280,10 @@ OF_RESOURCES = f"resource NOT LIKE '%{_OF_STATE}'"
 """The condition that a progress row belongs to a resource, not to its state (``state_ref``)."""
 
 
+DELAY = '["delay"]'
+"""The counter of a progress row that has a delay: the seconds from the oldest change of a stream to its first batch."""
+
+
 def state_ref(resource: str) -> str:
     """The name under which progress of a resource's state is recorded, which may lag behind its result."""
     return f"{resource}{_OF_STATE}"

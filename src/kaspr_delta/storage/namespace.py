@@ -376,10 +376,16 @@ class Warehouse:
         if len(schemas) == 1:
             return schemas[0]
         if not schemas:
-            msg = f"nothing was applied to {self.text} yet: name the manifests, as in `kaspr-delta run PATH`"
-            raise NotFoundError(msg)
+            raise self.nothing_applied
         msg = f"{self.text} holds several applications: choose one with --app ({', '.join(schemas)})"
         raise UsageError(msg)
+
+    @property
+    def nothing_applied(self) -> NotFoundError:
+        """The error that an application has no manifests here."""
+        return NotFoundError(
+            f"nothing was applied to {self.text} yet: name the manifests, as in `kaspr-delta run PATH`"
+        )
 
     @property
     def is_unity(self) -> bool:

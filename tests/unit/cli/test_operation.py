@@ -14,6 +14,7 @@ from tests.unit.cli.conftest import Kaspr
 from tests.unit.workspace.server import FAILED, JOIN, SUCCESS, FakeWorkspace, with_operations
 
 QUEUED, RUNNING = ({"life_cycle_state": state} for state in ("QUEUED", "RUNNING"))
+MANIFESTS = ["/files/shop", "--origin", "shop", "--revision", "r1"]
 WHERE = ["--app", "shop", "--warehouse", "wh"]
 
 
@@ -25,10 +26,10 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "arguments"),
     [
-        ("rebuild join/a", ["rebuild", "--patience", "1h", "join/a", "/files/shop", "--origin", "shop"]),
+        ("rebuild join/a", ["rebuild", "--patience", "1h", "join/a", *MANIFESTS]),
         (
             "rebuild join/a --patience 5m",
-            ["rebuild", "--patience", "1h", "join/a", "--patience", "5m", "/files/shop", "--origin", "shop"],
+            ["rebuild", "--patience", "1h", "join/a", "--patience", "5m", *MANIFESTS],
         ),
         ("dead-letters --retry --resource 'agent/a b'", ["dead-letters", "--retry", "--resource", "agent/a b"]),
         ("status", ["status"]),
@@ -36,12 +37,12 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_task_of_operations_runs_the_command_on_its_application(text: str, arguments: list[str]) -> None:
-    assert expanded(["operation", "/files/shop", "shop", text, *WHERE]) == [*WHERE, *arguments]
+    assert expanded(["operation", *MANIFESTS, text, *WHERE]) == [*WHERE, *arguments]
     assert expanded(["run", "bundles/shop", *WHERE]) == ["run", "bundles/shop", *WHERE]
 
 
 def test_the_task_of_operations_removes_all_data_of_its_application() -> None:
-    arguments = ["operation", "/files/shop", "shop", "purge --yes", *WHERE, "--values", "prod.yaml"]
+    arguments = ["operation", *MANIFESTS, "purge --yes", *WHERE, "--values", "prod.yaml"]
     assert expanded(arguments) == ["purge", "--own-job", "--yes", "shop", "--warehouse", "wh"]
 
 
@@ -54,7 +55,7 @@ def test_the_task_of_operations_removes_all_data_of_its_application() -> None:
     ],
 )
 def test_another_command_is_refused(monkeypatch: pytest.MonkeyPatch, text: str, message: str) -> None:
-    monkeypatch.setattr("sys.argv", ["kaspr-delta-task", "operation", "/files/shop", "shop", text, *WHERE])
+    monkeypatch.setattr("sys.argv", ["kaspr-delta-task", "operation", *MANIFESTS, text, *WHERE])
     with pytest.raises(UsageError, match=message):
         task()
 

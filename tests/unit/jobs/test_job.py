@@ -62,7 +62,7 @@ def test_a_task_runs_the_command_run_for_its_resources() -> None:
     wheel_task = job["tasks"][0]["python_wheel_task"]
     assert (wheel_task["package_name"], wheel_task["entry_point"]) == ("kaspr_delta", "kaspr-delta-task")
     assert " ".join(wheel_task["parameters"]) == (
-        "run ${workspace.file_path}/bundles/shop-folder --origin bundles/shop-folder --app shop"
+        "run ${workspace.file_path}/bundles/shop-folder --origin bundles/shop-folder --revision r1 --app shop"
         " --only agent/correct-orders --only agent/ingest-orders --warehouse unity://main.shop/kaspr_checkpoints"
         " --retries 2 --waiting fail --grace 1h --all-dead-letters fail"
     )

@@ -26,7 +26,7 @@ def test_the_job_runs_the_command_in_its_parameter_when_somebody_starts_it() -> 
     assert task["python_wheel_task"]["parameters"] == [
         "operation",
         "${workspace.file_path}/bundles/shop-folder",
-        "bundles/shop-folder",
+        *("--origin", "bundles/shop-folder", "--revision", "r1"),
         "{{job.parameters.command}}",
         *("--app", "shop", "--warehouse", "unity://main.shop/kaspr_checkpoints"),
     ]

@@ -12,6 +12,7 @@ from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs import Deployment, application_resources, load_resources
 from kaspr_delta.jobs.resources import add_plan
 from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.spec.revision import revision_of
 from tests.unit.jobs.plans import agent, plan
 
 ROOT = Path(__file__).parents[3]
@@ -119,7 +120,7 @@ def test_other_manifests_change_the_jobs(tmp_path: Path) -> None:
         return tags["manifests"]
 
     before = tag()
-    assert tag() == before
+    assert tag() == before == revision_of(folder, {})
     file.write_text(file.read_text() + "\n# a comment\n")
     assert tag() != before
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +21,7 @@ from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.sources import SourceTable
 from kaspr_delta.engine.batch.topic_commit import DirectAppend, announced_records
 from kaspr_delta.engine.rows.local_rows import LocalRows, set_adaptive
+from kaspr_delta.storage.layout import DELAY
 from kaspr_delta.storage.tables import Tables
 
 
@@ -43,6 +45,8 @@ class BatchRunner:
     # until recovery, because this one may be committed and not folded.
     failure: Exception | None = field(default=None, init=False)
     shipped: bool = field(default=False, init=False)
+    # The time of the oldest change that a new stream reads, where it is known, until the first batch is committed.
+    oldest_change: datetime | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.log = Log(self.delta, self.resource.log_table)
@@ -177,7 +181,7 @@ class BatchRunner:
     def _commit(self, spark: SparkSession, decision: Decision, stream: int, timing: BatchTiming) -> None:
         if decision.effects.max_rows == 0 and decision.state == self.log.end.metadata.state:
             return
-        metadata = BatchMetadata(stream, decision.rows_in, decision.counts, decision.state)
+        metadata = BatchMetadata(stream, decision.rows_in, {**decision.counts, **self._delay()}, decision.state)
         timing.done("decide")
         # Step 5: commit.
         if decision.direct is not None and self._append_directly(spark, decision.direct, metadata, timing):
@@ -186,6 +190,11 @@ class BatchRunner:
         timing.done("commit")
         # Step 6: fold, now or later. With a copy on a server, fold at once: it does not see batches that wait here.
         self.report(self.folding.fold_or_wait(spark, committed, may_wait=not self.shipped))
+
+    def _delay(self) -> dict[str, int]:
+        """The counter of the delay in the first batch of a stream, by the clocks of two machines: it is only shown."""
+        oldest, self.oldest_change = self.oldest_change, None
+        return {} if oldest is None else {DELAY: max(0, round((datetime.now(timezone.utc) - oldest).total_seconds()))}
 
     def _append_directly(
         self, spark: SparkSession, direct: DirectAppend, metadata: BatchMetadata, timing: BatchTiming

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kaspr_delta.storage.layout import DELAY
 from kaspr_delta.storage.statistics import NativeFailure
 
 # The labels of each metric, in the order of their values in a counter's name.
@@ -19,7 +20,7 @@ LABELS = {
 
 _WORK = "work"
 _NATIVE_FAILURE = "native_failure"
-_NO_METRICS = frozenset({_WORK, _NATIVE_FAILURE})
+_NO_METRICS = frozenset({_WORK, _NATIVE_FAILURE, *json.loads(DELAY)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timezone
 from functools import partial
 from itertools import chain
 
@@ -69,6 +69,17 @@ class NewStream:
         runner = self.runner
         return checkpoints_of(runner.delta.namespace, runner.resource.ref) / runner.log.end.start_batch.name
 
+    @property
+    def oldest_change(self) -> datetime | None:
+        """The time of the oldest unread commit among the recent ones; None if there is none."""
+        unread = (
+            commit.at.astimezone(timezone.utc)
+            for name, source in self.sources.items()
+            for commit in self.recent[source.table]
+            if commit.version > source.version(self._start.positions[name])
+        )
+        return min(unread, default=None)
+
     def has_read_all(self, spark: SparkSession) -> bool:
         """Whether an earlier stream has read the tables as they are."""
         return self.has_read(spark, self.at_start)
@@ -111,6 +122,7 @@ class NewStream:
         read, start = self._read, self._start
         if not read:
             return None
+        runner.oldest_change = self.oldest_change
         pinned = replace(runner.resource, delta=runner.delta.pinning(self.at_start))
         runner.resource = pinned if self.kept is None else replace(pinned, delta=runner.delta)
         return pinned.source(spark, replace(start, positions={name: start.positions[name] for name in read}))

@@ -16,10 +16,11 @@ from kaspr_delta.engine.batch import new_stream
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.log import BatchMetadata
-from kaspr_delta.engine.batch.new_stream import have_nothing_to_do
+from kaspr_delta.engine.batch.new_stream import NewStream, have_nothing_to_do
 from kaspr_delta.engine.batch.recovery import Recovery
-from kaspr_delta.engine.batch.sources import SourceTable
+from kaspr_delta.engine.batch.sources import NOTHING, SourceTable
 from kaspr_delta.engine.batch.stream_run import ResourceRun
+from kaspr_delta.engine.rows.sequence import end_of
 from kaspr_delta.errors import RebuildNeededError
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.folders import LocalFolder
@@ -27,7 +28,7 @@ from kaspr_delta.storage.tables import Commit
 
 NO_SPARK: Any = None
 NOON = datetime(2026, 11, 28, 12, tzinfo=timezone.utc)
-SECOND = timedelta(seconds=1)
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 READ = Start(
     {"type": "inner"},
     {"left": 3, "right": 5},
@@ -409,3 +410,25 @@ def test_of_a_table_that_is_both_sides_of_a_join_the_side_that_is_behind_counts(
     read(run, ("products", 9, 0), ("products", 7, 0))
     run.stop(NO_SPARK)
     assert begun[0].positions == {"left": 6, "right": 6}
+
+
+def test_the_oldest_change_of_a_stream_is_the_oldest_unread_commit_of_its_sources() -> None:
+    start = Start({}, {"records": end_of(3), "rows": 5, "more": NOTHING})
+    sources = {
+        "records": SourceTable("topic", by_offset=True),
+        "rows": SourceTable("table"),
+        "more": SourceTable("new"),
+    }
+
+    def oldest(**minutes: dict[int, int]) -> datetime | None:
+        """The time of the oldest change, for tables whose commits are so many minutes after noon, by version."""
+        recent = {
+            table: [Commit(version, NOON + minute * MINUTE) for version, minute in minutes.get(table, {}).items()]
+            for table in ("topic", "table", "new")
+        }
+        return NewStream(SimpleNamespace(stream_start=start), sources, recent).oldest_change  # type: ignore[arg-type]
+
+    assert oldest(topic={3: 0, 2: -9}, table={5: 0}) is None
+    assert oldest(topic={5: 9, 4: 8, 3: 0}, table={5: 1}) == NOON + 8 * MINUTE
+    assert oldest(topic={5: 9, 4: 8, 3: 0}, table={7: 7, 6: 6, 5: 1}) == NOON + 6 * MINUTE
+    assert oldest(topic={5: 9}, new={0: 2}) == NOON + 2 * MINUTE
