@@ -19,15 +19,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kaspr_delta.control import health
+from kaspr_delta.control.documents import documents_of, manifests, without
 from kaspr_delta.control.events import COMPARED, REBUILD_REQUIRED, REBUILT, since_in
-from kaspr_delta.control.registry import Registry, documents_of, loaded, without
+from kaspr_delta.control.registry import Registry
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, Serializers, TablePlan, TopicPlan
 from kaspr_delta.plan.definition.waiting import in_words, without_waiting
 from kaspr_delta.plan.names import topic_table
-from kaspr_delta.runtime.applying import only_plan, updated
+from kaspr_delta.runtime.applying import only_applied_plan, only_plan, updated
 from kaspr_delta.runtime.session import databricks_session, session_for
 from kaspr_delta.runtime.typed_tables import TypedTables, with_stored_results
 from kaspr_delta.settings import warehouse_location
@@ -190,7 +191,7 @@ class Application:
             _, documents = registry.change(update)
         if not documents:
             raise location.nothing_applied
-        opened = cls(spark or start, delta, only_plan(loaded(documents), name), bound=bound)
+        opened = cls(spark or start, delta, only_applied_plan(documents, name), bound=bound)
         opened._refresh(listed=spark is not None)
         return opened
 
@@ -500,11 +501,17 @@ class Application:
 
         With ``purge`` its data are removed too: the rows of a table, the result, channel and state of a join. Kinds are
         named as with kubectl. A continuous run stops running the resource. Raises NotFoundError. With ``purge``, raises
-        AlreadyRunningError if another process still runs the resource after a minute: then its data stay.
+        AlreadyRunningError if another process still runs the resource after a minute, and UsageError for a manifest
+        that this version refuses: then its data stay.
         """
         full = kind_called(kind)
         ref = ResourceRef(short_kind(full), name)
-        without(self._registry.documents(), full, name)  # raises NotFoundError
+        documents = self._registry.documents()
+        without(documents, full, name)  # raises NotFoundError
+        if purge and (full, name) not in manifests(documents):
+            raise UsageError(
+                f"this version refuses the manifest of {ref}, so its tables are not known: apply another one"
+            )
         with contextlib.ExitStack() as locks:
             if purge:
                 if not self._lock(locks, ref):

@@ -197,7 +197,7 @@ def delete(
     if deployed is not None:
         operate(deployed, target.app, profile, ["delete", kind, name, *(["--purge"] if purge else [])])
         return
-    from kaspr_delta.control.registry import without
+    from kaspr_delta.control.documents import without
     from kaspr_delta.control.resource_status import newly_waiting
     from kaspr_delta.runtime.applying import applied_registry
 

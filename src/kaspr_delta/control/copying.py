@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from kaspr_delta.control.registry import Document, Registry
+from kaspr_delta.control.documents import Document
+from kaspr_delta.control.registry import Registry
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, UsageError
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.storage.copying.check import Checked, check_files, check_rows

@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any
 
 from kaspr_delta.control.dead_letters import letters_in, summed_by_resource
+from kaspr_delta.control.documents import Document
 from kaspr_delta.control.lag import lags_of
 from kaspr_delta.control.rebuilds import Query, rebuilds_in
-from kaspr_delta.control.registry import Document, Registry
+from kaspr_delta.control.registry import Registry
 from kaspr_delta.control.resource_status import kept_in
 from kaspr_delta.control.source_tables import as_found
 from kaspr_delta.control.totals import LocalTotals, Totals, totals_by_spark

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timedelta, timezone
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
 
+from kaspr_delta.control.documents import Document, accepted_plans, manifests
 from kaspr_delta.control.events import (
     FAILED,
     NORMAL,
     WARNING,
     Event,
-    Resources,
     events_of_change,
     events_of_waiting,
 )
-from kaspr_delta.errors import ManifestError, NotFoundError, SetupError
-from kaspr_delta.plan.builder.build import build_plans
+from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.spec.kinds import short_kind
-from kaspr_delta.spec.loader import LoadedManifest, LoadedManifests, load_text, together
-from kaspr_delta.spec.manifest import Manifest
 from kaspr_delta.storage.layout import EVENTS, RESOURCES
 from kaspr_delta.storage.system_tables import SystemTables
 
@@ -33,51 +25,6 @@ from kaspr_delta.storage.system_tables import SystemTables
 WAREHOUSE_FORMAT = 3
 # A failure that goes on gets an event each hour.
 _KNOWN_FOR = timedelta(hours=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """An applied manifest. ``file`` is the path of its file as given when it was applied.
-
-    ``origin`` is that file as an absolute path or, of manifests with an origin of their own (see ``load_path``), the
-    path below that, wherever they lay. ``created`` is the time when it was first applied. ``generation`` counts its
-    specs from 1.
-    """
-
-    kind: str
-    name: str
-    origin: str
-    file: str
-    line: int
-    text: str
-    created: datetime
-    generation: int = 1
-
-    @classmethod
-    def of(cls, manifest: LoadedManifest, *, in_place: bool = True) -> Document:
-        """The document of a manifest whose file lies where it says (``in_place``), or below an origin."""
-        file, line = manifest.location.file, manifest.location.line
-        origin = str(Path(file).absolute()) if in_place else file
-        name = manifest.manifest.metadata.name
-        return cls(manifest.manifest.kind, name, origin, file, line, manifest.text, datetime.now(timezone.utc))
-
-    def load(self) -> LoadedManifests:
-        """The manifest, with its location in its file."""
-        folder = str(Path(self.origin).parent) if Path(self.origin).is_absolute() else None
-        return _loaded_once(self.text, self.file, self.line, folder=folder)
-
-    @property
-    def id(self) -> tuple[str, str]:
-        """Kind and name, unique in a registry."""
-        return self.kind, self.name
-
-    def after(self, before: Document | None) -> Document:
-        """The document as the successor of another: same ``created``, and the next generation if the spec differs."""
-        if before is None:
-            return self
-        same = spec_hash(_manifest(self)) == spec_hash(_manifest(before))
-        generation = before.generation if same else before.generation + 1
-        return replace(self, created=before.created, generation=generation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +56,7 @@ class Registry:
 
     def plan(self, documents: Iterable[Document] | None = None) -> Plan | None:
         """The plan of the application, with the applied documents or with others; None unless exactly one is of it."""
-        plans, _ = build_plans(loaded(self.documents() if documents is None else documents))
+        plans, _ = accepted_plans(self.documents() if documents is None else documents)
         found = [plan for plan in plans if plan.is_of(self.app)]
         return found[0] if len(found) == 1 else None
 
@@ -191,72 +138,3 @@ class Registry:
             return self.version != known
 
         return look
-
-
-def documents_of(loaded: LoadedManifests, application: str, *, in_place: bool = True) -> list[Document]:
-    """The documents of one application, and those without its label: each later load warns about them."""
-    owners = {application, None}
-    return [
-        Document.of(found, in_place=in_place)
-        for found in loaded.manifests
-        if (found.manifest.metadata.name if found.manifest.kind == "KasprApp" else found.manifest.metadata.application)
-        in owners
-    ]
-
-
-def applied(before: Iterable[Document], new: Iterable[Document], root: Path | None = None) -> list[Document]:
-    """The documents after new ones were applied: added, or instead of those with the same kind and name.
-
-    With the ``root`` of the new ones, the absolute path of a file or folder or an origin, documents applied from it
-    before are removed if they are not among the new ones. A resource from another file stays, unless it is among the
-    new ones.
-    """
-    old = {document.id: document for document in before}
-    fresh = {document.id: document.after(old.get(document.id)) for document in new}
-    if root is not None:
-        old = {id_: one for id_, one in old.items() if id_ in fresh or not _is_below(one.origin, root)}
-    return list((old | fresh).values())
-
-
-def _is_below(origin: str, root: Path) -> bool:
-    """Whether an origin is a root or below it. An origin may also be an absolute path that has the root in it."""
-    length, path = len(root.parts), Path(origin)
-    return any(parent.parts[-length:] == root.parts for parent in (path, *path.parents))
-
-
-def without(before: Iterable[Document], kind: str, name: str) -> list[Document]:
-    """The documents without a deleted resource. Raises NotFoundError."""
-    documents = list(before)
-    left = [document for document in documents if document.id != (kind, name)]
-    if len(left) == len(documents):
-        raise NotFoundError.among(short_kind(kind), name, [other.name for other in documents if other.kind == kind])
-    return left
-
-
-def spec_hash(manifest: Manifest) -> str:
-    """A hash of a resource's kind, name, labels and spec: 16 hexadecimal digits."""
-    written: dict[str, Any] = {"name": manifest.metadata.name, "labels": dict(sorted(manifest.metadata.labels.items()))}
-    text = f"{manifest.kind} {written} {manifest.spec.model_dump_json(by_alias=True)}"
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def loaded(documents: Iterable[Document]) -> LoadedManifests:
-    """Documents as manifests."""
-    return together(document.load() for document in documents)
-
-
-def manifests(documents: Iterable[Document]) -> Resources:
-    """The manifests of documents, by kind and name."""
-    return {document.id: _manifest(document) for document in documents}
-
-
-def _manifest(document: Document) -> Manifest:
-    """The manifest. Raises ManifestError for one that an older version has applied, and that this one refuses."""
-    found = document.load()
-    if not found.manifests:
-        raise ManifestError(found.findings)
-    return found.manifests[0].manifest
-
-
-# A registry is read again whenever it may have changed, but most of its documents have not.
-_loaded_once = lru_cache(maxsize=4096)(load_text)

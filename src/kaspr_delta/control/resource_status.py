@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from kaspr_delta.control.documents import Document, manifests, spec_hash
 from kaspr_delta.control.events import Event, Reference, references
-from kaspr_delta.control.registry import Document, manifests, spec_hash
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.waiting import without_waiting
-from kaspr_delta.spec.document import read_document
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.manifest import Manifest
+from kaspr_delta.spec.resource import API_VERSION
 from kaspr_delta.version import VERSION
 
 if TYPE_CHECKING:
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 class ResourceStatus:
     """One resource. ``waits`` is the reason why it cannot run, ``keeps`` the Delta table that holds its rows.
 
+    ``manifest`` is None if this version refuses it.
     ``rows`` and ``lag`` are text where they cannot be read: the reason. ``reason`` is a word for ``waits``.
     ``linked``, for an application only, are its resources by kind, each with its hash.
     """
 
     document: Document
-    manifest: Manifest
+    manifest: Manifest | None
     references: tuple[Reference, ...]
     waits: str = ""
     keeps: str | None = None
@@ -44,12 +45,12 @@ class ResourceStatus:
     @property
     def ref(self) -> ResourceRef:
         """The resource as ``kind/name``."""
-        return ResourceRef(short_kind(self.document.kind), self.document.name)
+        return self.document.ref
 
     @property
     def application(self) -> str:
         """The name of its application."""
-        return self.manifest.metadata.application or self.document.name
+        return self.document.application or self.document.name
 
     @property
     def ready(self) -> bool:
@@ -74,7 +75,7 @@ class ResourceStatus:
         status: dict[str, Any] = {
             **named,
             "configMap": self._config_map,
-            "hash": spec_hash(self.manifest),
+            **({} if self.manifest is None else {"hash": spec_hash(self.manifest)}),
             "observedGeneration": self.document.generation,
             "conditions": [condition],
             **{name: value for name, value in counted.items() if value is not None and not isinstance(value, str)},
@@ -89,10 +90,11 @@ class ResourceStatus:
     @property
     def resource(self) -> dict[str, Any]:
         """The manifest as written, with the metadata that Kubernetes would add, and the status."""
-        written = dict(read_document(self.document.text, self.document.file, self.document.line).data)
+        written = {"apiVersion": API_VERSION, "kind": self.document.kind, **self.document.data}
+        given = written.get("metadata", {"name": self.document.name})
         metadata = {
-            **written["metadata"],
-            "namespace": self.manifest.metadata.namespace or "default",
+            **given,
+            "namespace": given.get("namespace") or "default",
             "creationTimestamp": _moment(self.document.created),
             "generation": self.document.generation,
         }
@@ -120,12 +122,11 @@ def resource_statuses(
     plan = None if plan is None else without_waiting(plan, rebuilds)
     waiting = {} if plan is None else dict(plan.waiting)
     for document in documents:
-        manifest = everything[document.id]
-        ref = ResourceRef(short_kind(document.kind), document.name)
+        manifest, ref = everything.get(document.id), document.ref
         if only not in {None, ref}:
             continue
         waits = waiting.get(ref, "")
-        if ref.kind == "app" and waiting:
+        if ref.kind == "app" and waiting and not waits:
             waits = f"{', '.join(map(str, waiting))} wait"
         keeps = None if plan is None else kept_in(declared or plan, ref)
         done = figures.done_of(ref)
@@ -135,7 +136,7 @@ def resource_statuses(
         yield ResourceStatus(
             document,
             manifest,
-            tuple(references(manifest, everything)),
+            () if manifest is None else tuple(references(manifest, everything)),
             waits,
             keeps,
             rows,

@@ -8,15 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from kaspr_delta.control.documents import Document, accepted_plans, applied, documents_of, loaded
 from kaspr_delta.control.events import REBUILD_REQUIRED
 from kaspr_delta.control.rebuilds import rebuilds_in
-from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded
+from kaspr_delta.control.registry import Registry
 from kaspr_delta.control.source_tables import source_findings
-from kaspr_delta.errors import UsageError
+from kaspr_delta.errors import ManifestError, UsageError
 from kaspr_delta.plan.builder.build import build_plans, named, runnable_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.spec.diagnostics import Finding, sorted_findings
+from kaspr_delta.spec.diagnostics import Finding, has_errors, sorted_findings
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.spec.loader import LoadedManifests
 from kaspr_delta.storage.copying.mark import refuse_unfinished
@@ -62,11 +63,18 @@ def documents_in(manifests: LoadedManifests, app: str | None) -> list[Document]:
 
 def only_plan(manifests: LoadedManifests, app: str | None) -> Plan:
     """The plan of the only or the named application. Raises ManifestError, NotFoundError and UsageError."""
-    plan, *others = _chosen(manifests, app)
-    if others:
-        names = ", ".join(one.application for one in (plan, *others))
-        raise UsageError(f"there are several applications: choose one with --app ({names})")
-    return plan
+    return _only(_chosen(runnable_plans(manifests), app))
+
+
+def only_applied_plan(documents: Iterable[Document], app: str | None) -> Plan:
+    """The plan of the only or the named application that was applied. What this version refuses waits.
+
+    Raises ManifestError if it refuses all, or a KasprApp, whose settings hold for all; NotFoundError and UsageError.
+    """
+    plans, refused = accepted_plans(documents)
+    if not plans or any(one.kind == "KasprApp" for one in refused):
+        raise ManifestError(sorted_findings(refused.values()))
+    return _only(_chosen(plans, app))
 
 
 def source_warnings(warehouse: Warehouse, plans: Iterable[Plan], manifests: LoadedManifests) -> Iterator[Finding]:
@@ -95,7 +103,7 @@ def apply_manifests(
     """
     outcomes: list[Outcome] = []
     findings: list[Finding] = []
-    for plan in _chosen(manifests, app):
+    for plan in _chosen(runnable_plans(manifests), app):
         new = documents_of(manifests, plan.application)
         registry = registry_of(warehouse, plan.schema, plan.application)
         update = partial(updated, new=new, root=None if path is None else path.absolute())
@@ -114,9 +122,9 @@ def apply_manifests(
     return outcomes, sorted_findings(findings)
 
 
-def _chosen(manifests: LoadedManifests, app: str | None) -> tuple[Plan, ...]:
+def _chosen(plans: tuple[Plan, ...], app: str | None) -> tuple[Plan, ...]:
     """The plans of all applications, or of the named one."""
-    chosen = named(runnable_plans(manifests), app)
+    chosen = named(plans, app)
     if not chosen:
         raise UsageError(
             "there is no application in these manifests: label resources with kaspr.io/app, or add a KasprApp"
@@ -124,10 +132,23 @@ def _chosen(manifests: LoadedManifests, app: str | None) -> tuple[Plan, ...]:
     return chosen
 
 
+def _only(plans: tuple[Plan, ...]) -> Plan:
+    plan, *others = plans
+    if others:
+        names = ", ".join(one.application for one in plans)
+        raise UsageError(f"there are several applications: choose one with --app ({names})")
+    return plan
+
+
 def updated(before: list[Document], new: list[Document], root: Path | None) -> list[Document]:
-    """The documents after new ones were applied, see ``applied``. Raises ManifestError if they cannot run."""
+    """The documents after new ones were applied, see ``applied``. Raises ManifestError if they cannot run.
+
+    A document that this version refuses, and that stood there before, stops no new one.
+    """
     after = applied(before, new, root)
-    runnable_plans(loaded(after))
+    if has_errors(build_plans(loaded(after))[1]):
+        _, refused = accepted_plans(before)
+        runnable_plans(loaded(one for one in after if one not in refused))
     return after
 
 

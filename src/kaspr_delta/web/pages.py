@@ -12,8 +12,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from kaspr_delta.control.documents import Document
 from kaspr_delta.control.kubectl import age
-from kaspr_delta.control.registry import Document, Registry
+from kaspr_delta.control.registry import Registry
 from kaspr_delta.control.source_tables import as_found
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, WebViewPlan

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from kaspr_delta.control.documents import Document
 from kaspr_delta.control.events import Event, Reference
 from kaspr_delta.control.follow import Followed, Follower
 from kaspr_delta.control.kubectl import yaml_text
-from kaspr_delta.control.registry import Document
 from kaspr_delta.control.resource_status import events_of, kept_in, resource_statuses
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from kaspr_delta.control.registry import Document
+from kaspr_delta.control.documents import Document
 from kaspr_delta.control.resource_status import kept_in
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef

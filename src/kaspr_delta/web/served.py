@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from kaspr_delta.control.dead_letters import letters_in
-from kaspr_delta.control.registry import Document, Registry, manifests
+from kaspr_delta.control.documents import Document, manifests
+from kaspr_delta.control.registry import Registry
 from kaspr_delta.control.source_tables import as_found, known_by_name
 from kaspr_delta.control.totals import Totals
 from kaspr_delta.engine.streams.event import App

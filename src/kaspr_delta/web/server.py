@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kaspr_delta.control.registry import Document
+from kaspr_delta.control.documents import Document
 from kaspr_delta.errors import UsageError
 from kaspr_delta.extras import required
 from kaspr_delta.settings import APP_PORT_VARIABLE

@@ -27,10 +27,11 @@ class FakeOpen:
         warehouse: str | None = None,
         app: str | None = None,
         origin: str,
+        revision: str,
         values: dict[str, Any],
         starting: object,  # noqa: ARG002
     ) -> None:
-        assert (path, origin, values) == (None, "", {})
+        assert (path, origin, revision, values) == (None, "", "", {})
         self.warehouse, self.app = warehouse, app
         raise NotFoundError("as far as here")
 

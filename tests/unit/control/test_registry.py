@@ -1,14 +1,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 
-import pytest
-
-from kaspr_delta.control.registry import Document, applied, loaded
-from kaspr_delta.control.registry import manifests as resources_of
-from kaspr_delta.errors import ManifestError
+from kaspr_delta.control.documents import Document, applied, loaded
 from kaspr_delta.spec.loader import load_path
 from tests.manifests import manifests
 
@@ -67,10 +62,3 @@ def test_documents_load_with_their_places(tmp_path: Path) -> None:
     path = tmp_path / "tables.yaml"
     documents = write(path, "orders", "products")
     assert [str(m.location) for m in loaded(documents).manifests] == [f"{path}:2:1", f"{path}:7:1"]
-
-
-def test_a_document_that_this_version_refuses_is_an_error_with_its_place() -> None:
-    text = manifests("shop", "KasprTable/orders: {}").replace("kaspr.io/v1alpha1", "kaspr.io/v0")
-    document = Document("KasprTable", "orders", "/old/shop.yaml", "shop.yaml", 7, text, datetime.now(timezone.utc))
-    with pytest.raises(ManifestError, match=r"shop.yaml:8:13: error: 'apiVersion' must be"):
-        resources_of([document])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kaspr_delta.control.registry import Document
+from kaspr_delta.control.documents import Document
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.bindings import FilesPlan, KafkaPlan

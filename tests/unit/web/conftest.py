@@ -118,7 +118,7 @@ def wait_for(question: Callable[[], Any], seconds: float = 10.0) -> Any:
 
 def plan_of(shop: Shop, table: str) -> TablePlan:
     """The plan of a table that was applied."""
-    from kaspr_delta.control.registry import loaded
+    from kaspr_delta.control.documents import loaded
     from kaspr_delta.plan.builder.build import build_plans
     from kaspr_delta.runtime.applying import registry_of
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.control.registry import without
+from kaspr_delta.control.documents import without
 from kaspr_delta.errors import NotFoundError, UsageError
 from kaspr_delta.runtime.applying import apply_manifests, registry_of
 from kaspr_delta.spec.loader import load_path

@@ -1,0 +1,201 @@
+"""Applied manifests as documents: how they are made, replaced, removed and read again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+from kaspr_delta.control.events import Resources
+from kaspr_delta.errors import ManifestError, NotFoundError
+from kaspr_delta.plan.builder.build import build_plans
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.spec.diagnostics import Finding, Severity, has_errors
+from kaspr_delta.spec.document import read_document
+from kaspr_delta.spec.kinds import short_kind
+from kaspr_delta.spec.loader import LoadedManifest, LoadedManifests, load_text, together
+from kaspr_delta.spec.manifest import Manifest
+from kaspr_delta.spec.resource import APP_LABEL
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """An applied manifest. ``file`` is the path of its file as given when it was applied.
+
+    ``origin`` is that file as an absolute path or, of manifests with an origin of their own (see ``load_path``), the
+    path below that, wherever they lay. ``created`` is the time when it was first applied. ``generation`` counts its
+    specs from 1.
+    """
+
+    kind: str
+    name: str
+    origin: str
+    file: str
+    line: int
+    text: str
+    created: datetime
+    generation: int = 1
+
+    @classmethod
+    def of(cls, manifest: LoadedManifest, *, in_place: bool = True) -> Document:
+        """The document of a manifest whose file lies where it says (``in_place``), or below an origin."""
+        file, line = manifest.location.file, manifest.location.line
+        origin = str(Path(file).absolute()) if in_place else file
+        name = manifest.manifest.metadata.name
+        return cls(manifest.manifest.kind, name, origin, file, line, manifest.text, datetime.now(timezone.utc))
+
+    def load(self) -> LoadedManifests:
+        """The manifest, with its location in its file."""
+        folder = str(Path(self.origin).parent) if Path(self.origin).is_absolute() else None
+        return _loaded_once(self.text, self.file, self.line, folder=folder)
+
+    @property
+    def id(self) -> tuple[str, str]:
+        """Kind and name, unique in a registry."""
+        return self.kind, self.name
+
+    @property
+    def ref(self) -> ResourceRef:
+        return ResourceRef(short_kind(self.kind), self.name)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The manifest as it was written; empty if it cannot be read as YAML."""
+        data = read_document(self.text, self.file, self.line).data
+        return data if isinstance(data, dict) else {}
+
+    @property
+    def application(self) -> str | None:
+        """The name of its application; None without a label."""
+        labels = self.data.get("metadata", {}).get("labels") or {}
+        return self.name if self.kind == "KasprApp" else labels.get(APP_LABEL)
+
+    def after(self, before: Document | None) -> Document:
+        """The document as the successor of another: same ``created``, and the next generation if the spec differs."""
+        if before is None:
+            return self
+        manifest, known = _manifest(self), _manifest(before)
+        same = manifest is not None and known is not None and spec_hash(manifest) == spec_hash(known)
+        generation = before.generation if same else before.generation + 1
+        return replace(self, created=before.created, generation=generation)
+
+
+def documents_of(loaded: LoadedManifests, application: str, *, in_place: bool = True) -> list[Document]:
+    """The documents of one application, and those without its label: each later load warns about them."""
+    owners = {application, None}
+    return [
+        Document.of(found, in_place=in_place)
+        for found in loaded.manifests
+        if (found.manifest.metadata.name if found.manifest.kind == "KasprApp" else found.manifest.metadata.application)
+        in owners
+    ]
+
+
+def applied(before: Iterable[Document], new: Iterable[Document], root: Path | None = None) -> list[Document]:
+    """The documents after new ones were applied: added, or instead of those with the same kind and name.
+
+    With the ``root`` of the new ones, the absolute path of a file or folder or an origin, documents applied from it
+    before are removed if they are not among the new ones. A resource from another file stays, unless it is among the
+    new ones.
+    """
+    old = {document.id: document for document in before}
+    fresh = {document.id: document.after(old.get(document.id)) for document in new}
+    if root is not None:
+        old = {id_: one for id_, one in old.items() if id_ in fresh or not _is_below(one.origin, root)}
+    return list((old | fresh).values())
+
+
+def _is_below(origin: str, root: Path) -> bool:
+    """Whether an origin is a root or below it. An origin may also be an absolute path that has the root in it."""
+    length, path = len(root.parts), Path(origin)
+    return any(parent.parts[-length:] == root.parts for parent in (path, *path.parents))
+
+
+def without(before: Iterable[Document], kind: str, name: str) -> list[Document]:
+    """The documents without a deleted resource. Raises NotFoundError."""
+    documents = list(before)
+    left = [document for document in documents if document.id != (kind, name)]
+    if len(left) == len(documents):
+        raise NotFoundError.among(short_kind(kind), name, [other.name for other in documents if other.kind == kind])
+    return left
+
+
+def spec_hash(manifest: Manifest) -> str:
+    """A hash of a resource's kind, name, labels and spec: 16 hexadecimal digits."""
+    written: dict[str, Any] = {"name": manifest.metadata.name, "labels": dict(sorted(manifest.metadata.labels.items()))}
+    text = f"{manifest.kind} {written} {manifest.spec.model_dump_json(by_alias=True)}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def loaded(documents: Iterable[Document]) -> LoadedManifests:
+    """Documents as manifests."""
+    return together(document.load() for document in documents)
+
+
+def manifests(documents: Iterable[Document]) -> Resources:
+    """The manifests of documents, by kind and name, but for those that this version refuses."""
+    found = {document.id: _manifest(document) for document in documents}
+    return {id_: manifest for id_, manifest in found.items() if manifest is not None}
+
+
+def _manifest(document: Document) -> Manifest | None:
+    """The manifest; None if another version has applied it, and this one refuses it."""
+    found = document.load().manifests
+    return found[0].manifest if found else None
+
+
+def accepted_plans(documents: Iterable[Document]) -> tuple[tuple[Plan, ...], dict[Document, Finding]]:
+    """The plans of all applications, sorted by name, and the documents that this version refuses, with an error each.
+
+    An older or a newer version has applied these. In the plans they wait, and so does what depends on them. Raises
+    ManifestError for an error that is in none of the documents.
+    """
+    left, refused = list(documents), dict[Document, Finding]()
+    while True:
+        read = {document: document.load() for document in left}
+        unread = {one: _first_error(found) for one, found in read.items() if not found.manifests}
+        everything = together(found for one, found in read.items() if one not in unread)
+        plans, findings = build_plans(replace(everything, broken=frozenset(one.id for one in (*refused, *unread))))
+        if not unread and not has_errors(findings):
+            return tuple(_with_refused(plan, refused) for plan in plans), refused
+        refused |= unread
+        for finding in filter(_is_error, findings):
+            refused.setdefault(_holder(left, finding) or _raised(findings), finding)
+        left = [document for document in left if document not in refused]
+
+
+def _is_error(finding: Finding) -> bool:
+    return finding.severity is Severity.ERROR
+
+
+def _first_error(found: LoadedManifests) -> Finding:
+    return next(filter(_is_error, found.findings))
+
+
+def _holder(documents: Sequence[Document], finding: Finding) -> Document | None:
+    """The document that a finding is in: the last one of its file that begins before it."""
+    before = [one for one in documents if one.file == finding.location.file and one.line <= finding.location.line]
+    return max(before, key=lambda one: one.line, default=None)
+
+
+def _raised(findings: tuple[Finding, ...]) -> NoReturn:
+    raise ManifestError(findings)
+
+
+def _with_refused(plan: Plan, refused: Mapping[Document, Finding]) -> Plan:
+    """The plan with its refused resources among those that wait."""
+    reasons = {
+        one.ref: f"this version refuses its manifest: {finding.location}: {finding.message}"
+        for one, finding in refused.items()
+        if one.application in {plan.application, None}
+    }
+    return replace(plan, waiting=tuple(sorted({**dict(plan.waiting), **reasons}.items()))) if reasons else plan
+
+
+# A registry is read again whenever it may have changed, but most of its documents have not.
+_loaded_once = lru_cache(maxsize=4096)(load_text)
