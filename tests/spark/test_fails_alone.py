@@ -56,19 +56,36 @@ def break_steps(monkeypatch: pytest.MonkeyPatch, steps: Mapping[str, Collection[
         monkeypatch.setattr(owner, name, failing)
 
 
-MANIFESTS = """
-KasprApp/app: {}
-KasprTable/old: {extraTopicConfigs: {"cleanup.policy": delete}}
+AGENT = """
+KasprAgent/%s:
+  input: {topic: {name: numbers}}
+  output: {topics: [{name: %s-told}]}
+  processors:
+    pipeline: [tell]
+    operations: [{name: tell, map: {python: "f = lambda value: value"}}]
 """
 COUNT = """
-KasprTable/%s: {from: {topic: numbers}, count: {}}
+KasprTable/%s: {from: {topic: %s}, count: {}}
 """
-WHOLE = ("healthy", "corrupt")
+MANIFESTS = f"""
+KasprApp/app: {{topics: {{arrived: {{files: {{path: ARRIVED, format: json}}}}}}}}
+KasprTable/old: {{extraTopicConfigs: {{"cleanup.policy": delete}}}}
+KasprJoin/recover: {{leftTable: old, rightTable: old, on: key, type: inner}}
+KasprTask/broken:
+  schedule: {{interval: 1s}}
+  processors:
+    pipeline: [break]
+    operations: [{{name: break, map: {{python: "f = lambda value: 1 / 0"}}}}]
+{AGENT % ("make", "make")}
+{AGENT % ("decide", "decide")}
+{AGENT % ("well", "well")}
+{"".join(COUNT % (name, "numbers") for name in ("healthy", "corrupt", "commit", "fold"))}
+{COUNT % ("of-files", "arrived")}
+"""
 
 
-def open_counts(spark: SparkSession, folder: Path) -> Application:
-    counts = [COUNT % name for name in (*WHOLE, *STEPS) if name != "clean"]
-    app = opened(spark, folder, "app", MANIFESTS + "".join(counts))
+def open_all(spark: SparkSession, folder: Path) -> Application:
+    app = opened(spark, folder, "app", MANIFESTS.replace("ARRIVED", str(folder / "arrived")))
     app.topic("numbers").produce([{"key": "a", "value": 1}])
     return app
 
@@ -78,21 +95,33 @@ def corrupt(app: Application, table: str) -> None:
         commit.write_bytes(b"{")
 
 
-BROKEN = {step: ["table/old" if step == "clean" else f"table/{step}"] for step in STEPS}
+BROKEN = {
+    "make": ["agent/make"],
+    "recover": ["join/recover"],
+    "start": ["topic/arrived"],
+    "decide": ["agent/decide"],
+    "commit": ["table/commit"],
+    "fold": ["table/fold"],
+    "clean": ["table/old"],
+}
 FAILED = {ref for refs in BROKEN.values() for ref in refs} | {"table/corrupt"}
+NAMES = {ref.partition("/")[2] for ref in FAILED}
 
 
 def test_a_resource_that_fails_in_a_step_fails_alone(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = open_counts(spark, tmp_path)
+    """Resources of each kind that runs fail, each in another step; a task fails whenever it runs."""
+    app = open_all(spark, tmp_path)
+    told = app.topic("well-told")
     corrupt(app, "aggregation__corrupt")
     break_steps(monkeypatch, BROKEN)
     with pytest.raises(ResourceFailedError) as raised:
         app.run()
-    failed = {ref for line in str(raised.value).splitlines() for ref in line.split(" failed: ")[0].split(", ")}
-    assert failed & {f"table/{name}" for name in (*STEPS, *WHOLE, "old")} == FAILED
+    lines = [line for line in str(raised.value).splitlines() if " failed: " in line]
+    assert {ref for line in lines for ref in line.split(" failed: ")[0].split(", ")} == FAILED
     assert app.table("healthy").to_dict() == {"a": 1}
+    assert len(told.records()) == 1
     noted = {one.name: one for one in app._registry.events() if one.reason == "Failed"}
     assert noted["fold"].first_line.endswith("broken at fold")
     assert 'fails_alone.py", line' in noted["fold"].message
@@ -100,10 +129,14 @@ def test_a_resource_that_fails_in_a_step_fails_alone(
     app._registry.tables.replace(EVENTS, [])
     with running(app) as failures:
         app.topic("numbers").produce([{"key": "a", "value": 1}])
-        wait_until(lambda: failures or app.table("healthy").to_dict() == {"a": 2})
+        wait_until(lambda: failures or (app.table("healthy").to_dict() == {"a": 2} and len(told.records()) == 2))
         # Their events do not wait for the end of the run.
-        wait_until(lambda: {f"table/{one.name}" for one in app._registry.events()} >= FAILED, failures)
-    assert app.table("healthy").to_dict() == {"a": 2}
+        wait_until(
+            lambda: {one.name for one in app._registry.events()} >= {ref.split("/")[1] for ref in FAILED}, failures
+        )
+        wait_until(lambda: failures or any(one["resource"] == "task/broken" for one in app.dead_letters()))
+        app.topic("numbers").produce([{"key": "a", "value": 1}])
+        wait_until(lambda: failures or (app.table("healthy").to_dict() == {"a": 3} and len(told.records()) == 3))
     (ended,) = failures
     assert isinstance(ended, ResourceFailedError)
     assert all(ref in str(ended) for ref in FAILED)
@@ -114,16 +147,17 @@ def test_a_resource_that_fails_in_a_step_fails_alone(
     if not again.plan.waiting:
         with pytest.raises(ResourceFailedError, match="table/corrupt failed"):
             again.run()
-    assert again.table("fold").to_dict() == again.table("recover").to_dict() == {"a": 2}
+    assert again.table("fold").to_dict() == again.table("commit").to_dict() == {"a": 3}
+    assert len(again.topic("make-told").records()) == len(again.topic("decide-told").records()) == 3
     assert str(again.status().resources)
 
 
 def test_a_continuous_run_in_which_all_fail_ends(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = open_counts(spark, tmp_path)
+    app = open_all(spark, tmp_path)
     break_steps(monkeypatch, {"recover": [str(ref) for ref in app.plan.runs]})
-    with running(app) as failures:
+    with running(app, only=[str(ref) for ref in app.plan.runs if ref.kind != "task"]) as failures:
         wait_until(lambda: failures)
     assert "broken at recover" in str(failures[0])
 

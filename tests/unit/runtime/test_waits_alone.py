@@ -101,15 +101,20 @@ def opened(delta: Breaking) -> Application:
     return app
 
 
+# Nothing asks for these: tables without a feed have no retention of one, and typed rows and streams no view of values.
+UNASKED = {
+    "set_properties": {
+        *("ingest__bought", "aggregation__made", "contributions__made", "group_times__made", "aggregation__per_topic"),
+        *("subscriptions__by_foreign_key", "index__of_rows", "waiting__of_stream", "buffer__of_streams"),
+        *("subscriptions__selected", "log__writer", "task__report"),
+    },
+    "create_view": {"v_source", "v_typed", "v_of_rows", "v_of_stream", "v_of_streams", "v_selected"},
+}
 CASES = [
     *((operation, table) for operation in ("create", "set_properties") for table in LAYOUTS),
     *(("create_view", view) for view in VIEWS),
     *((operation, SOURCE) for operation in ("describe", "policies", "columns")),
-    *(
-        (operation, table)
-        for operation in ("exists", "columns")
-        for table in ("typed", "by_key", "channel__alone_channel")
-    ),
+    *((operation, table) for operation in ("exists", "columns") for table in ("typed", "by_key")),
 ]
 
 
@@ -125,8 +130,11 @@ def test_a_table_or_view_that_cannot_be_made_lets_only_its_resource_and_its_read
     delta = Breaking(operation, victim)
     ref = VIEWS[victim] if operation == "create_view" else OWNERS[victim]
     waiting = dict(opened(delta).plan.waiting)
-    if delta.called:
-        assert waiting.pop(ref) == "RuntimeError: the log is corrupt"
+    assert bool(delta.called) == (victim not in UNASKED.get(operation, ()))
+    if not delta.called:
+        assert not waiting
+        return
+    assert waiting.pop(ref) == "RuntimeError: the log is corrupt"
     assert all(reason == f"waits for {ref}" for reason in waiting.values())
     apart = {ResourceRef("join", "alone"), ResourceRef("table", "other"), ResourceRef("task", "report")}
     assert ref in apart or not apart & waiting.keys()
