@@ -9,23 +9,18 @@ import base64
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from kaspr_delta.errors import UsageError
 from kaspr_delta.serde.files.arrow_rows import EXACT
 from kaspr_delta.serde.files.read import format_named
-from kaspr_delta.serde.files.untyped import BASE64_COLUMN, JSON_COLUMN, field_value
+from kaspr_delta.serde.files.untyped import BASE64_COLUMN, JSON_COLUMN, field_value, json_value
 from kaspr_delta.serde.json_text import value_text
 from kaspr_delta.serde.typed_values import column_text
-from kaspr_delta.spec.ddl import Column as DdlColumn
-from kaspr_delta.spec.ddl import quoted
-from kaspr_delta.storage.arrow_types import collected
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType, StructType
+from kaspr_delta.spec.ddl import Column
 
 ExportFormat = Literal["csv", "parquet"]
 
@@ -40,22 +35,19 @@ def export_format(path: str, given: str | None) -> ExportFormat:
     return cast("ExportFormat", wanted)
 
 
-def write_rows(rows: DataFrame, path: str, file_format: str | None) -> int:
+def write_rows(rows: pa.Table, path: str, file_format: str | None) -> int:
     """Write results of a join. Returns their number. Raises UsageError.
 
     Parquet keeps nested columns. In CSV lists and maps become JSON text and bytes base64; objects become columns such
-    as ``left.price``. A column of several types (a VARIANT) becomes JSON text.
+    as ``left.price``.
     """
     wanted = export_format(path, file_format)
     if wanted == "csv":
-        columns = list(_columns(rows.schema))
-    else:
-        fields = [(rows[quoted(one.name)], one) for one in rows.schema.fields]
-        columns = [_without_variants(column, one.dataType).alias(one.name) for column, one in fields]
-    return _write(collected(rows.select(*columns)), path, wanted)
+        rows = pa.table(dict(column for name in rows.column_names for column in _flat(name, rows[name])))
+    return _write(rows, path, wanted)
 
 
-def write_columns(rows: pa.Table, types: Sequence[DdlColumn], path: str, file_format: str | None) -> int:
+def write_columns(rows: pa.Table, types: Sequence[Column], path: str, file_format: str | None) -> int:
     """Write rows of a table with columns of its own. Returns their number. Raises UsageError.
 
     Parquet keeps nested columns. In CSV they become JSON text, and bytes base64.
@@ -169,44 +161,30 @@ def _fields(cells: list[Any]) -> list[str]:
     return [] if any(not name or name.endswith((JSON_COLUMN, BASE64_COLUMN)) for name in names) else names
 
 
-def _columns(schema: StructType, above: str = "", name: str = "") -> Iterator[Column]:
-    """The columns of a CSV file."""
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
-
-    from kaspr_delta.engine.rows.typed_columns import row_text
-    from kaspr_delta.engine.rows.value_functions import base64_of
-
-    for field in schema.fields:
-        column_path, called = f"{above}{quoted(field.name)}", f"{name}{field.name}"
-        column = F.col(column_path)
-        match field.dataType:
-            case T.StructType() as inner:
-                yield from _columns(inner, f"{column_path}.", f"{called}.")
-                continue
-            case T.VariantType():
-                column = F.to_json(column)
-            case T.ArrayType() | T.MapType():
-                column = row_text(column)
-            case T.BinaryType():
-                column = base64_of(column)
-        yield column.alias(called)
+def _flat(name: str, column: pa.ChunkedArray) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    """The columns of a CSV file for a column of rows."""
+    kind = column.type
+    if pt.is_struct(kind) and kind.num_fields:
+        for field, inner in zip(kind, column.flatten(), strict=True):
+            yield from _flat(f"{name}.{field.name}", inner)
+    elif pt.is_nested(kind):
+        cells = [
+            None if cell is None else value_text(json_value(_with_maps(kind, cell))) for cell in column.to_pylist()
+        ]
+        yield name, pa.array(cells, pa.string())
+    elif pt.is_binary(kind) or pt.is_large_binary(kind):
+        cells = [None if cell is None else base64.b64encode(cell).decode() for cell in column.to_pylist()]
+        yield name, pa.array(cells, pa.string())
+    else:
+        yield name, column
 
 
-def _without_variants(column: Column, kind: DataType) -> Column:
-    """A column for Parquet with every VARIANT, also in structs and arrays, as JSON text: Parquet would have bytes."""
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
-
-    if "variant" not in kind.simpleString():
-        return column
-    match kind:
-        case T.StructType():
-            fields = (_without_variants(column[one.name], one.dataType).alias(one.name) for one in kind.fields)
-            return F.when(column.isNotNull(), F.struct(*fields))
-        case T.ArrayType():
-            return F.transform(column, lambda item: _without_variants(item, kind.elementType))
-        case T.VariantType():
-            return F.to_json(column)
-        case _:
-            return column
+def _with_maps(kind: pa.DataType, cell: Any) -> Any:
+    """A value of Arrow with its maps, which are lists of pairs, as dictionaries."""
+    if cell is None or not pt.is_nested(kind):
+        return cell
+    if pt.is_map(kind):
+        return {key: _with_maps(kind.item_type, item) for key, item in cell}
+    if pt.is_struct(kind):
+        return {field.name: _with_maps(field.type, cell[field.name]) for field in kind}
+    return [_with_maps(kind.value_type, item) for item in cell]

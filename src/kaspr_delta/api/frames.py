@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -39,20 +40,33 @@ class Frames:
 def table_of(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
     """Python values as an Arrow table, with types inferred from them.
 
-    Objects are structs, whose missing fields are null. Values of several types in one column are JSON text.
+    Objects are structs, whose missing fields are null. Values of several types in one column, field or list are JSON
+    text, and so are objects without fields.
 
-    >>> table_of({"key": [1, 2], "value": [{"a": 1}, {"b": "x"}], "any": [1, "one"]}).schema.types
-    [DataType(int64), StructType(struct<a: int64, b: string>), DataType(string)]
+    >>> table_of({"key": [1, 2], "value": [{"a": 1}, {"b": 1, "a": "x"}], "any": [1, "one"]}).schema.types
+    [DataType(int64), StructType(struct<a: string, b: int64>), DataType(string)]
     """
     return pa.table({name: inferred(values) for name, values in columns.items()})
 
 
 def inferred(values: Sequence[Any]) -> pa.Array:
     """One column of ``table_of``."""
+    there = [value for value in values if value is not None]
+    kinds = {type(value) for value in there}
+    if kinds == {dict} and (names := list(dict.fromkeys(name for value in there for name in value))):
+        fields = [inferred([None if value is None else value.get(name) for value in values]) for name in names]
+        return pa.StructArray.from_arrays(fields, names, mask=pa.array([value is None for value in values]))
+    if kinds == {list}:
+        ends = list(accumulate(len(value or ()) for value in values))
+        starts = [None if value is None else end - len(value) for value, end in zip(values, ends, strict=True)]
+        items = inferred([item for value in there for item in value])
+        return pa.ListArray.from_arrays(pa.array([*starts, ends[-1]], pa.int32()), items)
     try:
-        return pa.array(values)
+        if kinds != {dict}:
+            return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # several types, or a number of more than 64 bits
-        return pa.array([None if value is None else value_text(plain_json(value)) for value in values], pa.string())
+        pass
+    return pa.array([None if value is None else value_text(plain_json(value)) for value in values], pa.string())
 
 
 def _package(name: str) -> Any:

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from kaspr_delta.api.explanation import Explanation
-from kaspr_delta.api.export import export_format, write_rows
-from kaspr_delta.api.frames import Frames, table_of
+from kaspr_delta.api.export import write_rows
+from kaspr_delta.api.frames import Frames, inferred, table_of
 from kaspr_delta.api.table import Pairs, as_dict
 from kaspr_delta.api.topic import ChannelHandle
 from kaspr_delta.control.follow import Follower
-from kaspr_delta.errors import UsageError
+from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import StreamJoinPlan, TableTableJoinPlan
+from kaspr_delta.serde.files.untyped import number_first
 from kaspr_delta.serde.joined_text import JoinedText, json_columns, sides_as_text
+from kaspr_delta.serde.json_text import parse
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.serde.typed_values import column_text
-from kaspr_delta.storage.layout import PAIR
-from kaspr_delta.storage.lazy_session import because
+from kaspr_delta.storage.layout import PAIR, WRITTEN_AT
 from kaspr_delta.storage.session_reads import row_reads
 from kaspr_delta.storage.tables import Scan, Tables
 
@@ -87,15 +88,30 @@ class JoinHandle(Frames):
     def export(self, path: str, file_format: str | None = None) -> int:
         """Write all results, ordered by key, to one CSV or Parquet file, with the columns of ``df``.
 
-        Returns the number of results. Keys of several types are ordered: numbers by value, then all others by JSON
-        text. See ``export.write_rows``. Raises UsageError.
+        Returns the number of results. Numbers come first, then all other keys by JSON text. See
+        ``export.write_rows``. Raises UsageError.
         """
-        from kaspr_delta.storage.spark.decoded import by_key
+        return write_rows(self._typed(), path, file_format)
 
-        wanted = export_format(path, file_format)
-        because(self.spark, "it exports the results of joins")
-        ordered = by_key(self._read()) if "key" in self._json_columns else self._read().orderBy("key")
-        return write_rows(self._decoded(ordered), path, wanted)
+    def _typed(self) -> pa.Table:
+        """All results with the columns of ``df``, ordered by key. Text that is not JSON is null."""
+        decoded = self._json_columns if self.join.select is None else {*self._json_columns} & {"key"}
+        ran = self.delta.exists(self.spark, self.join.result)
+        has = {column.name for column in self.delta.columns(self.spark, self.join.result)} if ran else set[str]()
+        row = None if self.join.select is None else self.application.table_or_result(self.join.name).row_type
+        names = ["key", "left", "right", "timestamp"]
+        if row is not None:
+            names = ["key", *(column.name for column in row.fields if column.name in has), WRITTEN_AT]
+        if not has:  # it never ran
+            return pa.table({name: pa.array([], pa.string()) for name in names})
+        rows = self._scan().rows(names).sort_by("key")
+        if "key" in decoded:
+            keys = rows["key"].to_pylist()
+            rows = rows.take(sorted(range(len(keys)), key=lambda number: number_first(keys[number])))
+        for name in decoded:
+            values = [None if text is None else _parsed(text) for text in rows[name].to_pylist()]
+            rows = rows.set_column(names.index(name), name, inferred(values))
+        return rows
 
     def _decoded(self, rows: DataFrame) -> DataFrame:
         from kaspr_delta.storage.spark.decoded import decoded
@@ -141,6 +157,13 @@ class JoinHandle(Frames):
             (text.key_object(key), text.value_object(value or ""))
             for key, value in zip(rows["key"].to_pylist(), values, strict=True)
         ]
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return parse(text)
+    except SerializationError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from pyarrow.parquet import read_table
 
@@ -22,9 +24,12 @@ from kaspr_delta.errors import AlreadyRunningError, NotFoundError, SetupError, U
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.layout import RESULT, joined_layout
 from kaspr_delta.storage.lazy_session import because, is_running, lazy_session, session_of
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
+from tests.folders import delta_rs
 from tests.manifests import manifests, plan_of
 
 MANIFESTS = """
@@ -155,12 +160,48 @@ def test_rows_and_records_are_tables_of_arrow_and_pandas(tmp_path: Path) -> None
         {"key": "b", "value": {"n": 2.5, "of": "x"}},
     ]
     app.table("orders").put({"b": {"n": "two"}})
-    assert app.table("orders").to_arrow()["value"].to_pylist() == ['{"n":1}', '{"n":"two"}']
+    assert app.table("orders").to_arrow()["value"].to_pylist() == [{"n": "1"}, {"n": '"two"'}]
     assert app.table("items").to_arrow().schema.names == ["id", "tags", "_timestamp"]
     assert app.join("same").to_arrow().column_names == ["key", "left", "right"]
     assert list(app.table("orders").to_pandas()["key"]) == ["a", "b"]
     with pytest.raises(SetupError, match="polars is not installed: pip install polars"):
         app.table("orders").to_polars()
+
+
+def test_the_result_of_a_join_is_exported_with_the_types_of_its_rows(tmp_path: Path) -> None:
+    text = """
+    KasprTable/orders: {}
+    KasprTable/items: {schema: "id STRING, price DECIMAL(9, 2), tags MAP<STRING, INT>, bits BINARY", key: [id]}
+    KasprJoin/bought: {leftTable: orders, rightTable: items, column: item, type: left}
+    """
+    (tmp_path / "shop.yaml").write_text(manifests("shop", textwrap.dedent(text)))
+    app = Application.open(tmp_path / "shop.yaml", warehouse=tmp_path / "wh")
+    bought = app.join("bought")
+    assert bought.export(str(tmp_path / "none.parquet")) == 0
+    item = {"id": "lamp", "price": Decimal("1.50"), "tags": [("b", 1)], "bits": b"\x00"}
+    rows = {
+        "key": ['"b"', "10", "9"],
+        "left": ['{"n":1,"of":[1,{"a":[]}],"no":{}}', '{"n":"x","of":null}', "not JSON"],
+        "right": [item, None, None],
+        "timestamp": [datetime(2024, 5, 1, 10, tzinfo=timezone.utc)] * 3,
+    }
+    plan = bought.join
+    layout = joined_layout(RESULT, *app.plan.column_types(plan))
+    tables = delta_rs(app.delta.namespace)
+    tables.ensure(plan.result, layout)
+    tables.append(plan.result, pa.table(rows, arrow_schema(layout.columns)))
+    assert bought.export(str(tmp_path / "bought.parquet")) == 3
+    assert read_table(tmp_path / "bought.parquet").drop_columns("timestamp").to_pylist() == [
+        {"key": "9", "left": None, "right": None},
+        {"key": "10", "left": {"n": '"x"', "of": None, "no": None}, "right": None},
+        {"key": '"b"', "left": {"n": "1", "of": ["1", '{"a":[]}'], "no": "{}"}, "right": item},
+    ]
+    assert bought.export(str(tmp_path / "bought.csv")) == 3
+    first, *_, last = (tmp_path / "bought.csv").read_text().splitlines()
+    assert first == '"key","left.n","left.of","left.no","right.id","right.price","right.tags","right.bits","timestamp"'
+    assert last.startswith(
+        '"""b""","1","[""1"",""{\\""a\\"":[]}""]","{}","lamp",1.50,"{""b"":1}","AA==",2024-05-01 10:00'
+    )
 
 
 def test_a_typed_table_is_exported_as_its_columns(tmp_path: Path) -> None:

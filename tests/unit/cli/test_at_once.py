@@ -80,6 +80,8 @@ def test_rows_are_loaded_read_and_exported_without_java(place: Place) -> None:
     place.kaspr("table", "orders", "put", "new", "null")
     place.kaspr("export", "orders", "orders.csv")
     assert len((place.folder / "orders.csv").read_text().splitlines()) == ROWS
+    place.kaspr("export", "orders-products-join", "joined.parquet")
+    assert (place.folder / "joined.parquet").exists()
 
 
 def test_an_application_is_looked_at_without_java(place: Place) -> None:

@@ -14,15 +14,6 @@ _TOKEN = re.compile(r"`(?:[^`]|``)*`|\w+(?:\(\d+,\s*\d+\))?|[<>]")
 _FRACTION = re.compile(r"DECIMAL\(\d+,\s*[1-9]\d*\)")
 
 
-def by_key(rows: DataFrame, *further: str) -> DataFrame:
-    """Rows ordered by keys, which are JSON text: numbers by value, then others by text.
-
-    Rows of one key are ordered by ``further`` columns.
-    """
-    number = F.when(F.col("key").rlike("^[-0-9]"), F.col("key").try_cast("double"))
-    return rows.orderBy(number.asc_nulls_last(), "key", *further)
-
-
 def decoded(rows: DataFrame, columns: tuple[str, ...]) -> DataFrame:
     """Replace columns of JSON text by typed ones; a field whose type differs between rows is a VARIANT.
 
