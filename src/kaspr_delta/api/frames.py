@@ -41,7 +41,7 @@ def table_of(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
     """Python values as an Arrow table, with types inferred from them.
 
     Objects are structs, whose missing fields are null. Values of several types in one column, field or list are JSON
-    text, and so are objects without fields.
+    text, and so are objects without fields, which Parquet has not, and those with names that are no texts.
 
     >>> table_of({"key": [1, 2], "value": [{"a": 1}, {"b": 1, "a": "x"}], "any": [1, "one"]}).schema.types
     [DataType(int64), StructType(struct<a: string, b: int64>), DataType(string)]
@@ -53,7 +53,8 @@ def inferred(values: Sequence[Any]) -> pa.Array:
     """One column of ``table_of``."""
     there = [value for value in values if value is not None]
     kinds = {type(value) for value in there}
-    if kinds == {dict} and (names := list(dict.fromkeys(name for value in there for name in value))):
+    names = list(dict.fromkeys(name for value in there for name in value)) if kinds == {dict} else []
+    if names and all(isinstance(name, str) for name in names):
         fields = [inferred([None if value is None else value.get(name) for value in values]) for name in names]
         return pa.StructArray.from_arrays(fields, names, mask=pa.array([value is None for value in values]))
     if kinds == {list}:

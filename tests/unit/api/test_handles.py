@@ -177,6 +177,7 @@ def test_the_result_of_a_join_is_exported_with_the_types_of_its_rows(tmp_path: P
     (tmp_path / "shop.yaml").write_text(manifests("shop", textwrap.dedent(text)))
     app = Application.open(tmp_path / "shop.yaml", warehouse=tmp_path / "wh")
     bought = app.join("bought")
+    assert isinstance(bought, JoinHandle)
     assert bought.export(str(tmp_path / "none.parquet")) == 0
     item = {"id": "lamp", "price": Decimal("1.50"), "tags": [("b", 1)], "bits": b"\x00"}
     rows = {

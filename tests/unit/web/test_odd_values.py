@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from datetime import datetime, timezone
 from decimal import Decimal
 from typing import Any
@@ -49,9 +48,7 @@ def test_objects_without_fields_are_json_text_in_parquet() -> None:
     rows = [{"value": {"p": 1, "note": {}}}, {"value": {"p": 2, "note": {}}}]
     answer = download([(row, row) for row in rows], "parquet", "things")
     table = pyarrow.parquet.read_table(io.BytesIO(answer.body))
-    texts = [cell for column in table.columns for cell in column.to_pylist() if isinstance(cell, str)]
-    assert texts
-    assert all(isinstance(json.loads(text), dict) for text in texts)
+    assert table["value"].to_pylist() == [{"p": 1, "note": "{}"}, {"p": 2, "note": "{}"}]
 
 
 def test_a_moment_beyond_the_calendar_is_none() -> None:

@@ -8,8 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import pyarrow as pa
-import pyarrow.parquet
+from pyarrow.parquet import write_table
 
 from kaspr_delta.api.frames import table_of
 from kaspr_delta.serde.json_text import value_text
@@ -50,19 +49,6 @@ def _csv(rows: Sequence[dict[str, Any]]) -> bytes:
 
 
 def _parquet(rows: Sequence[dict[str, Any]]) -> bytes:
-    columns = {name: [row[name] for row in rows] for name in next(iter(rows), {})}
-    table = table_of(columns)
-    for place, one in enumerate(table.schema):
-        if _is_empty(one.type):
-            texts = [None if value is None else value_text(plain_json(value)) for value in columns[one.name]]
-            table = table.set_column(place, one.name, pa.array(texts, pa.string()))
     data = io.BytesIO()
-    pyarrow.parquet.write_table(table, data)
+    write_table(table_of({name: [row[name] for row in rows] for name in next(iter(rows), {})}), data)
     return data.getvalue()
-
-
-def _is_empty(kind: pa.DataType) -> bool:
-    """Whether values of a type hold objects without fields, which Parquet has not."""
-    if pa.types.is_struct(kind):
-        return not kind.num_fields or any(_is_empty(kind.field(number).type) for number in range(kind.num_fields))
-    return pa.types.is_list(kind) and _is_empty(kind.value_type)
