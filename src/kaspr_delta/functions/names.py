@@ -12,6 +12,8 @@ from kaspr_delta.functions.snippet import Snippet
 
 # Names that are made while the source runs.
 _MADE_BY = {"exec", "eval", "globals", "vars"}
+# And those by which a function reads all its names.
+_READ_ALL = _MADE_BY | {"locals"}
 
 
 class Undefined(NamedTuple):
@@ -45,6 +47,16 @@ def undefined_names(snippet: Snippet, given: Collection[str]) -> tuple[Undefined
         if node.id in missing and not (node.id.startswith("__") and node.id.endswith("__")):
             first.setdefault(node.id, Undefined(node.id, node.lineno, node.col_offset + 1))
     return tuple(first.values())
+
+
+def ignores(snippet: Snippet, parameter: str) -> bool:
+    """Whether the entry point has this parameter and never reads it, as far as its source shows."""
+    for function in symtable.symtable(snippet.source, "<manifest>", "exec").get_children():
+        if function.get_name() == snippet.entrypoint and parameter in function.get_identifiers():
+            symbols = [symbol for table in _tables(function) for symbol in table.get_symbols()]
+            read = {symbol.get_name() for symbol in symbols if symbol.is_referenced()}
+            return parameter not in read and not read & _READ_ALL
+    return False
 
 
 def bound_names(snippet: Snippet) -> frozenset[str]:

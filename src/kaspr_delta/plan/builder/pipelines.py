@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, TypeAlias
 
 from kaspr_delta.functions.call import may_get, unfilled
+from kaspr_delta.functions.names import ignores
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.builder.applications import Declared, Defaults
 from kaspr_delta.plan.builder.references import References
@@ -190,24 +191,31 @@ def _refuse_parameters_twice(view: Declared[WebViewSpec], report: Report) -> Non
 def _check_parameters(resource: Piped, report: Report, in_path: tuple[str, ...] = ()) -> None:
     """Report parameters of functions that get nothing, and tables that an operation gets and none of them uses.
 
+    Resources that have one table take turns, so a table that is not used costs something.
     ``in_path`` are the parameters of a request's path, which the first function gets.
     """
     for number, (index, operation) in enumerate(resource.spec.processors.steps()):
         tables = tuple(table.param_name for table in operation.tables)
-        offered, of_tables = (*(in_path if number == 0 else ()), *tables), dict.fromkeys(tables, False)
+        offered = (*(in_path if number == 0 else ()), *tables)
+        getting: dict[str, list[Snippet]] = {name: [] for name in tables}
         at = (*OPERATIONS, index)
         for path, snippet in _functions(resource, at):
-            of_tables |= {name: of_tables[name] or may_get(snippet, name) for name in of_tables}
+            for name in tables:
+                getting[name] += [snippet] if may_get(snippet, name) else []
             if path[-1] not in {"map", "filter"}:
                 continue
             for name in unfilled(snippet, offered):
                 message = f"nothing fills the parameter '{name}' of '{snippet.entrypoint}'"
                 hint = suggestion(name, offered, "beside the value it can have")
                 report.error(resource.at(*path, "python"), message, hint)
-        for place, (name, used) in enumerate(of_tables.items()):
-            if not used:
+        for place, (name, functions) in enumerate(getting.items()):
+            message = ""
+            if not functions:
                 message = f"no function of operation '{operation.name}' has a parameter '{name}' for this table"
-                report.warning(resource.at(*at, "tables", place, "paramName"), message, "add one, or remove the table")
+            elif all(ignores(snippet, name) for snippet in functions):
+                message = f"no function of operation '{operation.name}' uses its parameter '{name}'"
+            if message:
+                report.warning(resource.at(*at, "tables", place, "paramName"), message, "use it, or remove the table")
 
 
 def _functions(resource: Piped, at: FieldPath) -> Iterator[tuple[FieldPath, Snippet]]:

@@ -38,16 +38,18 @@ def found(function: str) -> list[str]:
 
 def test_a_parameter_that_nothing_fills_is_an_error_of_agents_and_tasks() -> None:
     of_agent = "nothing fills the parameter 'user' of 'f'"
-    assert found("map: {python: 'def f(value, users, user): return 1'}") == [of_agent, UNFILLED]
+    assert found("map: {python: 'def f(value, users, user): return users'}") == [of_agent, UNFILLED]
 
 
 @pytest.mark.parametrize(
     "function",
     [
-        'map: {python: "def f(value, users): return 1"}',
+        'map: {python: "def f(value, users): return users"}',
+        'map: {python: "def f(value, users): return [lambda: users for _ in value]"}',
+        'map: {python: "def f(value, users): return locals()"}',
         'map: {python: "def f(value, **tables): return 1"}',
         'map: {python: "import functools; f = functools.partial(print)", entrypoint: f}',
-        BOTH.replace("PREDICATE", "def p(value, users): return True"),
+        BOTH.replace("f(value)", "f(value, users)").replace("PREDICATE", "def p(value, users): return users"),
     ],
 )
 def test_a_table_is_used_by_any_function_of_its_operation(function: str) -> None:
@@ -60,3 +62,15 @@ def test_a_table_is_used_by_any_function_of_its_operation(function: str) -> None
 )
 def test_a_table_that_no_function_takes_is_a_warning(function: str) -> None:
     assert found(function) == ["no function of operation 'one' has a parameter 'users' for this table", UNFILLED]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        'map: {python: "def f(value, users): return value"}',
+        'map: {python: "def f(value, users):\\n  users = value\\n  return value"}',
+        BOTH.replace("PREDICATE", "def p(value, users): return True"),
+    ],
+)
+def test_a_table_that_no_function_reads_is_a_warning(function: str) -> None:
+    assert found(function) == ["no function of operation 'one' uses its parameter 'users'", UNFILLED]
