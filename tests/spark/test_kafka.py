@@ -50,7 +50,8 @@ def bundle_at(broker: Broker, folder: Path, prefix: str) -> Path:
     """Copy the bundle to a folder, bound to topics of this broker that are created with a prefix."""
     shutil.copytree(BUNDLE, folder)
     app = folder / "app.yaml"
-    text = app.read_text().replace("localhost:9092", broker.address)
+    (folder / "values.yaml").write_text(f"kafka: {broker.address}\n")
+    text = app.read_text()
     for topic in TOPICS:
         text = text.replace(f"{topic}:\n      kafka: {{}}", f"{topic}:\n      kafka: {{topic: {prefix}-{topic}}}")
     assert text.count(prefix) == len(TOPICS)
