@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kaspr_delta.control import health
-from kaspr_delta.control.documents import documents_of, manifests, without
-from kaspr_delta.control.events import COMPARED, REBUILD_REQUIRED, REBUILT, since_in
+from kaspr_delta.control.documents import documents_of, kind_among, without
+from kaspr_delta.control.events import COMPARED, OTHER_DEPLOYMENT, REBUILD_REQUIRED, REBUILT, since_in
 from kaspr_delta.control.registry import Registry
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.plan.definition.application import Plan
@@ -77,8 +77,8 @@ _LOOK_AGAIN, _LOOK_AFTER_FAILURE = 10.0, 300.0
 # Seconds until a failure that goes on gets another event, and until an event is tried again that was not written.
 _NOTE_AGAIN, _TRY_TO_NOTE = 3_600.0, 60.0
 _OF_ANOTHER_DEPLOYMENT = (
-    "%s does not hold the manifests with which this run was deployed: those that were applied before are used. That is"
-    " as it should be after another deployment. If each run says so, .gitignore or sync.exclude keeps a file back."
+    "{} does not hold the manifests with which this run was deployed: those that were applied before are used. That is"
+    " right after another deployment; if each run says so, .gitignore or sync.exclude keeps a file back"
 )
 # Seconds to wait until another process releases the lock of a deleted resource.
 _PATIENCE = 60.0
@@ -164,10 +164,11 @@ class Application:
             spark = _session_of(profile, location, spark)
         chosen = Values(values or {}, warehouse=location.folder)
         manifests = None if path is None else load_path(Path(path), origin, chosen)
-        # Only now: files that are the right ones after they were read were so before.
+        # Only now: a deployment puts other files there, and does not bring those back that were read.
+        other = ""
         if path is not None and revision and revision_of(Path(path), chosen.given) != revision:
-            _log.warning("%s", _OF_ANOTHER_DEPLOYMENT % (origin or path))
-            manifests = None
+            other, manifests = _OF_ANOTHER_DEPLOYMENT.format(origin or path), None
+            _log.warning("%s", other)
         if manifests is None or path is None:
             schema, new = location.applied_schema(app), None
             name = app if location.is_unity else schema
@@ -190,8 +191,10 @@ class Application:
             update = partial(updated, new=new, root=Path(origin) if origin else Path(path).absolute())
             _, documents = registry.change(update)
         if not documents:
-            raise location.nothing_applied
+            raise NotFoundError(f"{other}. Nothing was") if other else location.nothing_applied
         opened = cls(spark or start, delta, only_applied_plan(documents, name), bound=bound)
+        if other:
+            opened._registry.warn("KasprApp", opened.plan.application, OTHER_DEPLOYMENT, other)
         opened._refresh(listed=spark is not None)
         return opened
 
@@ -501,17 +504,16 @@ class Application:
 
         With ``purge`` its data are removed too: the rows of a table, the result, channel and state of a join. Kinds are
         named as with kubectl. A continuous run stops running the resource. Raises NotFoundError. With ``purge``, raises
-        AlreadyRunningError if another process still runs the resource after a minute, and UsageError for a manifest
-        that this version refuses: then its data stay.
+        AlreadyRunningError if another process still runs the resource after a minute, and UsageError if it waits for
+        something that the manifests lack: then its data stay.
         """
-        full = kind_called(kind)
-        ref = ResourceRef(short_kind(full), name)
         documents = self._registry.documents()
+        full = kind_among(documents, kind)
         without(documents, full, name)  # raises NotFoundError
-        if purge and (full, name) not in manifests(documents):
-            raise UsageError(
-                f"this version refuses the manifest of {ref}, so its tables are not known: apply another one"
-            )
+        ref = next(one.ref for one in documents if one.id == (full, name))
+        reason = dict(self.declared.waiting).get(ref)
+        if purge and reason is not None:
+            raise UsageError(f"{ref} {in_words(reason)}; so its tables are not known: delete it without its data")
         with contextlib.ExitStack() as locks:
             if purge:
                 if not self._lock(locks, ref):
@@ -594,7 +596,12 @@ class Application:
 
     def _reload(self) -> None:
         """Make the plan again if manifests or tables of others have changed."""
-        applied = self._registry.plan() or self.plan.emptied
+        documents = self._registry.documents()
+        applied = self._registry.plan(documents)
+        if applied is None:
+            # Manifests that this version refuses, of a newer one, change nothing here.
+            named = {None, self.declared.application}
+            applied = self.declared if any(one.application in named for one in documents) else self.plan.emptied
         declared = applied if self._bound else applied.unbound
         if declared != self.declared:
             self.declared, self._stale = declared, {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 
@@ -26,7 +27,9 @@ def follow(block: Block, folder: Path) -> None:
         exec(compile(block.text, str(block), "exec"), {})  # noqa: S102  a snippet is there to be executed
     elif block.language == "console":
         for command, shown in block.commands():
-            if command not in INSTALLATION:
+            if command.startswith("cd "):
+                os.chdir(command.removeprefix("cd "))
+            elif command not in INSTALLATION:
                 run(command, shown, block)
 
 
@@ -38,7 +41,7 @@ def run(command: str, shown: list[str], block: Block) -> None:
     program, *arguments = shlex.split(call)
     assert program == "kaspr-delta"
     result = CliRunner().invoke(application, arguments, input=" ".join(echoed[1:]) or None, catch_exceptions=False)
-    fails = any(": error: " in line for line in shown)
+    fails = any(": error: " in line or line.startswith("FAILED ") for line in shown)
     assert result.exit_code == int(fails), f"{block}: {command}\n{result.output}"
     if shown:
         printed = result.stdout.splitlines()
@@ -46,7 +49,10 @@ def run(command: str, shown: list[str], block: Block) -> None:
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("page", ["tutorial", pytest.param("how-to", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "page",
+    ["tutorial", pytest.param("first-project", marks=pytest.mark.slow), pytest.param("how-to", marks=pytest.mark.slow)],
+)
 def test_the_steps_of_a_guide_work_as_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("KASPR_DELTA_WAREHOUSE", raising=False)

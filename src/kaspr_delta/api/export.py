@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -17,10 +17,10 @@ import pyarrow.types as pt
 from kaspr_delta.errors import UsageError
 from kaspr_delta.serde.files.arrow_rows import EXACT
 from kaspr_delta.serde.files.read import format_named
-from kaspr_delta.serde.files.untyped import BASE64_COLUMN, JSON_COLUMN, field_value, json_value
+from kaspr_delta.serde.files.untyped import BASE64_COLUMN, JSON_COLUMN, field_value
 from kaspr_delta.serde.json_text import value_text
-from kaspr_delta.serde.typed_values import column_text
-from kaspr_delta.spec.ddl import Column
+from kaspr_delta.serde.typed_values import column_text, plain_json
+from kaspr_delta.spec.ddl import Column, Type
 
 ExportFormat = Literal["csv", "parquet"]
 
@@ -35,15 +35,16 @@ def export_format(path: str, given: str | None) -> ExportFormat:
     return cast("ExportFormat", wanted)
 
 
-def write_rows(rows: pa.Table, path: str, file_format: str | None) -> int:
-    """Write results of a join. Returns their number. Raises UsageError.
+def write_rows(rows: pa.Table, types: Mapping[str, Type], path: str, file_format: str | None) -> int:
+    """Write results of a join, with the ``types`` of their columns in the table. Returns their number.
 
     Parquet keeps nested columns. In CSV lists and maps become JSON text and bytes base64; objects become columns such
-    as ``left.price``.
+    as ``left.price``, or JSON text if names of their fields have dots. Raises UsageError.
     """
     wanted = export_format(path, file_format)
     if wanted == "csv":
-        rows = pa.table(dict(column for name in rows.column_names for column in _flat(name, rows[name])))
+        flat = (column for name in rows.column_names for column in _flat(name, rows[name], types.get(name)))
+        rows = pa.table(dict(flat))
     return _write(rows, path, wanted)
 
 
@@ -161,30 +162,19 @@ def _fields(cells: list[Any]) -> list[str]:
     return [] if any(not name or name.endswith((JSON_COLUMN, BASE64_COLUMN)) for name in names) else names
 
 
-def _flat(name: str, column: pa.ChunkedArray) -> Iterator[tuple[str, pa.ChunkedArray]]:
-    """The columns of a CSV file for a column of rows."""
+def _flat(name: str, column: pa.ChunkedArray, of: Type | None) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    """The columns of a CSV file for a column of rows, of this type in the table; None: inferred."""
     kind = column.type
-    if pt.is_struct(kind) and kind.num_fields:
+    if pt.is_struct(kind) and kind.num_fields and not any("." in field.name for field in kind):
+        types = {} if of is None else {field.name: field.type for field in of.fields}
         for field, inner in zip(kind, column.flatten(), strict=True):
-            yield from _flat(f"{name}.{field.name}", inner)
+            yield from _flat(f"{name}.{field.name}", inner, types.get(field.name))
     elif pt.is_nested(kind):
-        cells = [
-            None if cell is None else value_text(json_value(_with_maps(kind, cell))) for cell in column.to_pylist()
-        ]
-        yield name, pa.array(cells, pa.string())
+        cells = column.to_pylist()
+        texts = [None if cell is None else value_text(plain_json(cell)) for cell in cells]
+        yield name, pa.array(texts if of is None else column_text(of, cells), pa.string())
     elif pt.is_binary(kind) or pt.is_large_binary(kind):
-        cells = [None if cell is None else base64.b64encode(cell).decode() for cell in column.to_pylist()]
-        yield name, pa.array(cells, pa.string())
+        texts = [None if cell is None else base64.b64encode(cell).decode() for cell in column.to_pylist()]
+        yield name, pa.array(texts, pa.string())
     else:
         yield name, column
-
-
-def _with_maps(kind: pa.DataType, cell: Any) -> Any:
-    """A value of Arrow with its maps, which are lists of pairs, as dictionaries."""
-    if cell is None or not pt.is_nested(kind):
-        return cell
-    if pt.is_map(kind):
-        return {key: _with_maps(kind.item_type, item) for key, item in cell}
-    if pt.is_struct(kind):
-        return {field.name: _with_maps(field.type, cell[field.name]) for field in kind}
-    return [_with_maps(kind.value_type, item) for item in cell]

@@ -67,7 +67,10 @@ def inferred(values: Sequence[Any]) -> pa.Array:
             return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # several types, or a number of more than 64 bits
         pass
-    return pa.array([None if value is None else value_text(plain_json(value)) for value in values], pa.string())
+    except UnicodeEncodeError:  # half a pair of surrogates
+        return pa.array([value and value.encode("utf-8", "replace").decode() for value in values], pa.string())
+    texts = (None if value is None else value_text(plain_json(value)) for value in values)
+    return pa.array([text and text.encode("utf-8", "replace").decode() for text in texts], pa.string())
 
 
 def _package(name: str) -> Any:

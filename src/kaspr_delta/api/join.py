@@ -21,6 +21,7 @@ from kaspr_delta.serde.joined_text import JoinedText, json_columns, sides_as_tex
 from kaspr_delta.serde.json_text import parse
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.serde.typed_values import column_text
+from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.layout import PAIR, WRITTEN_AT
 from kaspr_delta.storage.session_reads import row_reads
 from kaspr_delta.storage.tables import Scan, Tables
@@ -86,32 +87,36 @@ class JoinHandle(Frames):
         return self._decoded(self._read())
 
     def export(self, path: str, file_format: str | None = None) -> int:
-        """Write all results, ordered by key, to one CSV or Parquet file, with the columns of ``df``.
+        """Write all results, ordered by key, to one CSV or Parquet file, with the columns that the join shows.
 
         Returns the number of results. Numbers come first, then all other keys by JSON text. See
         ``export.write_rows``. Raises UsageError.
         """
-        return write_rows(self._typed(), path, file_format)
-
-    def _typed(self) -> pa.Table:
-        """All results with the columns of ``df``, ordered by key. Text that is not JSON is null."""
         decoded = self._json_columns if self.join.select is None else {*self._json_columns} & {"key"}
-        ran = self.delta.exists(self.spark, self.join.result)
-        has = {column.name for column in self.delta.columns(self.spark, self.join.result)} if ran else set[str]()
-        row = None if self.join.select is None else self.application.table_or_result(self.join.name).row_type
-        names = ["key", "left", "right", "timestamp"]
-        if row is not None:
-            names = ["key", *(column.name for column in row.fields if column.name in has), WRITTEN_AT]
-        if not has:  # it never ran
-            return pa.table({name: pa.array([], pa.string()) for name in names})
-        rows = self._scan().rows(names).sort_by("key")
+        types = self._types()
+        if not types:  # it never ran
+            return write_rows(
+                pa.table({name: pa.array([], pa.string()) for name in ("key", "left", "right")}), {}, path, file_format
+            )
+        rows = self._scan().rows(list(types)).sort_by("key")
         if "key" in decoded:
             keys = rows["key"].to_pylist()
             rows = rows.take(sorted(range(len(keys)), key=lambda number: number_first(keys[number])))
         for name in decoded:
             values = [None if text is None else _parsed(text) for text in rows[name].to_pylist()]
-            rows = rows.set_column(names.index(name), name, inferred(values))
-        return rows
+            rows = rows.set_column(rows.column_names.index(name), name, inferred(values))
+        return write_rows(rows, {name: of for name, of in types.items() if name not in decoded}, path, file_format)
+
+    def _types(self) -> dict[str, Type]:
+        """The columns of the stored result that are shown, with their types; none before the first run."""
+        if not self.delta.exists(self.spark, self.join.result):
+            return {}
+        types = {column.name: column.type for column in self.delta.columns(self.spark, self.join.result)}
+        names = ["key", "left", "right", "timestamp"]
+        if self.join.select is not None:
+            row = self.application.table_or_result(self.join.name).row_type
+            names = ["key", *(() if row is None else (column.name for column in row.fields)), WRITTEN_AT]
+        return {name: types[name] for name in names if name in types}
 
     def _decoded(self, rows: DataFrame) -> DataFrame:
         from kaspr_delta.storage.spark.decoded import decoded

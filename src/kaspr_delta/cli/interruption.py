@@ -66,10 +66,11 @@ def stopped_by_signal() -> Iterator[Stop]:
 
 
 @contextlib.contextmanager
-def stopped_by_change(stop: Stop, file: Path | None, every: float = 10.0) -> Iterator[None]:
+def stopped_by_change(stop: Stop, file: Path | None, revision: str = "", every: float = 10.0) -> Iterator[None]:
     """Let a change of a file ask to stop, too. It is read every so many seconds; a file that cannot be read is ignored.
 
-    So a run ends when what it runs was deployed anew.
+    So a run ends when what it runs was deployed anew. With the ``revision`` with which the run was deployed it ends at
+    once if the file, the state of the newest deployment, has jobs of other revisions only: it had to wait meanwhile.
     """
     if file is None:
         yield
@@ -78,6 +79,9 @@ def stopped_by_change(stop: Stop, file: Path | None, every: float = 10.0) -> Ite
 
     def watch() -> None:
         before = _content(file)
+        if before is not None and revision and _REVISION in before and revision.encode() not in before:
+            note("another deployment came before this run could start: the next run has what was deployed")
+            stop.asked.set()
         while not (over.wait(every) or stop.asked.is_set()):
             now = _content(file)
             if before is not None and now not in {None, before}:
@@ -90,6 +94,9 @@ def stopped_by_change(stop: Stop, file: Path | None, every: float = 10.0) -> Ite
         yield
     finally:
         over.set()
+
+
+_REVISION = b"--revision"
 
 
 def _content(file: Path) -> bytes | None:

@@ -23,8 +23,6 @@ _COMMANDS = {
 }
 # It applies the manifests, for they may have been deployed just now.
 _APPLIES = "rebuild"
-# What comes before its text: the word, and the folder of manifests with its options.
-_MANIFESTS = 6
 
 
 def expanded(arguments: Sequence[str]) -> list[str]:
@@ -36,8 +34,7 @@ def expanded(arguments: Sequence[str]) -> list[str]:
     """
     if arguments[:1] != [OPERATION]:
         return list(arguments)
-    _, *manifests = arguments[:_MANIFESTS]
-    text, *options = arguments[_MANIFESTS:]
+    _, folder, in_origin, origin, of_revision, revision, text, *options = arguments
     try:
         command, *given = shlex.split(text)
     except ValueError as error:  # a quote without its end, or no word at all
@@ -52,7 +49,7 @@ def expanded(arguments: Sequence[str]) -> list[str]:
         command,
         *_COMMANDS[command],
         *given,
-        *(manifests if command == _APPLIES else []),
+        *([folder, in_origin, origin, of_revision, revision] if command == _APPLIES else []),
     ]
 
 

@@ -197,14 +197,14 @@ def delete(
     if deployed is not None:
         operate(deployed, target.app, profile, ["delete", kind, name, *(["--purge"] if purge else [])])
         return
-    from kaspr_delta.control.documents import without
+    from kaspr_delta.control.documents import kind_among, without
     from kaspr_delta.control.resource_status import newly_waiting
     from kaspr_delta.runtime.applying import applied_registry
 
-    full = kind_called(kind)
     registry = applied_registry(target.location, target.app)
+    before = registry.documents()
+    full = kind_among(before, kind)
     if purge:
-        before = registry.documents()
         target.open().delete(kind, name, purge=True)
         after = registry.documents()
     else:

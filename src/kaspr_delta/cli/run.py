@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -14,7 +15,7 @@ import typer
 
 from kaspr_delta.cli.completion import complete_rebuilt, complete_resource
 from kaspr_delta.cli.deployed import ProfileOption, TargetOption
-from kaspr_delta.cli.interruption import stopped_by_change, stopped_by_signal
+from kaspr_delta.cli.interruption import Stop, stopped_by_change, stopped_by_signal
 from kaspr_delta.cli.operation import operate
 from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report, warn, working
 from kaspr_delta.cli.target import Target
@@ -137,7 +138,9 @@ def run(
     _show_waiting(application)
     if continuous:
         note(f"running, a batch at most every {every}; Ctrl-C stops")
-        _run_continuously(application, every, only or [], progress, until_changed)
+        _run_continuously(
+            application, every, only or [], progress, partial(stopped_by_change, file=until_changed, revision=revision)
+        )
     else:
         report = _run(application, only or [], progress, retries)
         if report.fruitless and all_dead_letters == "fail":
@@ -186,11 +189,15 @@ def _refuse_long_waiting(application: Application, only: list[str], longest: tim
 
 
 def _run_continuously(
-    application: Application, every: str, only: list[str], progress: ProgressOutput, until_changed: Path | None
+    application: Application,
+    every: str,
+    only: list[str],
+    progress: ProgressOutput,
+    stopped: Callable[[Stop], AbstractContextManager[None]],
 ) -> None:
     from kaspr_delta.cli.run_display import shown
 
-    with stopped_by_signal() as stop, stopped_by_change(stop, until_changed), shown(progress, keep=True) as listener:
+    with stopped_by_signal() as stop, stopped(stop), shown(progress, keep=True) as listener:
         application.run_continuously(stop.asked, every=every, only=only, listener=listener)
     note("stopped; the next run goes on from here")
 

@@ -15,9 +15,9 @@ from kaspr_delta.errors import ManifestError, NotFoundError
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.spec.diagnostics import Finding, Severity, has_errors
+from kaspr_delta.spec.diagnostics import Finding, Location, Severity, has_errors
 from kaspr_delta.spec.document import read_document
-from kaspr_delta.spec.kinds import short_kind
+from kaspr_delta.spec.kinds import is_kind, kind_called, short_kind
 from kaspr_delta.spec.loader import LoadedManifest, LoadedManifests, load_text, together
 from kaspr_delta.spec.manifest import Manifest
 from kaspr_delta.spec.resource import APP_LABEL
@@ -61,19 +61,24 @@ class Document:
 
     @property
     def ref(self) -> ResourceRef:
-        return ResourceRef(short_kind(self.kind), self.name)
+        """The resource; also one of a kind that only another version knows."""
+        known = is_kind(self.kind)
+        return ResourceRef(short_kind(self.kind) if known else self.kind.removeprefix("Kaspr").lower(), self.name)
 
     @property
     def data(self) -> dict[str, Any]:
         """The manifest as it was written; empty if it cannot be read as YAML."""
-        data = read_document(self.text, self.file, self.line).data
-        return data if isinstance(data, dict) else {}
+        return _mapping(read_document(self.text, self.file, self.line).data)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata as they were written."""
+        return _mapping(self.data.get("metadata"))
 
     @property
     def application(self) -> str | None:
         """The name of its application; None without a label."""
-        labels = self.data.get("metadata", {}).get("labels") or {}
-        return self.name if self.kind == "KasprApp" else labels.get(APP_LABEL)
+        return self.name if self.kind == "KasprApp" else _mapping(self.metadata.get("labels")).get(APP_LABEL)
 
     def after(self, before: Document | None) -> Document:
         """The document as the successor of another: same ``created``, and the next generation if the spec differs."""
@@ -116,6 +121,12 @@ def _is_below(origin: str, root: Path) -> bool:
     return any(parent.parts[-length:] == root.parts for parent in (path, *path.parents))
 
 
+def kind_among(documents: Iterable[Document], name: str) -> str:
+    """The kind with a name as with kubectl, or one of the documents, of another version. Raises NotFoundError."""
+    kinds = {one.kind.lower(): one.kind for one in documents}
+    return kinds.get(name.lower()) or kind_called(name)
+
+
 def without(before: Iterable[Document], kind: str, name: str) -> list[Document]:
     """The documents without a deleted resource. Raises NotFoundError."""
     documents = list(before)
@@ -152,47 +163,66 @@ def _manifest(document: Document) -> Manifest | None:
 def accepted_plans(documents: Iterable[Document]) -> tuple[tuple[Plan, ...], dict[Document, Finding]]:
     """The plans of all applications, sorted by name, and the documents that this version refuses, with an error each.
 
-    An older or a newer version has applied these. In the plans they wait, and so does what depends on them. Raises
-    ManifestError for an error that is in none of the documents.
+    An older or a newer version has applied these. In the plans they wait, and so does what depends on them. Without its
+    KasprApp, whose settings hold for all, an application has no plan. Raises ManifestError for an error that is in none
+    of the documents.
     """
+    documents = list(documents)
     left, refused = list(documents), dict[Document, Finding]()
     while True:
         read = {document: document.load() for document in left}
-        unread = {one: _first_error(found) for one, found in read.items() if not found.manifests}
+        unread = {one: _first_error(one) for one, found in read.items() if not found.manifests}
         everything = together(found for one, found in read.items() if one not in unread)
         plans, findings = build_plans(replace(everything, broken=frozenset(one.id for one in (*refused, *unread))))
         if not unread and not has_errors(findings):
-            return tuple(_with_refused(plan, refused) for plan in plans), refused
+            break
         refused |= unread
         for finding in filter(_is_error, findings):
             refused.setdefault(_holder(left, finding) or _raised(findings), finding)
         left = [document for document in left if document not in refused]
+    apps = {one.name: finding for one, finding in refused.items() if one.kind == "KasprApp"}
+    for one in documents if apps else ():
+        if one.application in apps:
+            refused.setdefault(one, apps[one.application])
+    return tuple(_with_refused(plan, refused) for plan in plans if plan.application not in apps), refused
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _is_error(finding: Finding) -> bool:
     return finding.severity is Severity.ERROR
 
 
-def _first_error(found: LoadedManifests) -> Finding:
-    return next(filter(_is_error, found.findings))
+def _first_error(document: Document) -> Finding:
+    nothing = Finding(Severity.ERROR, Location(document.file, document.line), "this is no manifest")
+    return next(filter(_is_error, document.load().findings), nothing)
 
 
 def _holder(documents: Sequence[Document], finding: Finding) -> Document | None:
-    """The document that a finding is in: the last one of its file that begins before it."""
-    before = [one for one in documents if one.file == finding.location.file and one.line <= finding.location.line]
-    return max(before, key=lambda one: one.line, default=None)
+    """The document that a finding is in. Of several, whose files have one name, the message names it."""
+    at = finding.location
+    within = [
+        one for one in documents if one.file == at.file and one.line <= at.line <= one.line + one.text.count("\n")
+    ]
+    names = [one for one in within if f"'{one.name}'" in finding.message or str(one.ref) in finding.message]
+    return max(names or within, key=lambda one: one.line, default=None)
 
 
 def _raised(findings: tuple[Finding, ...]) -> NoReturn:
     raise ManifestError(findings)
 
 
+def refusal(finding: Finding) -> str:
+    """The reason for which a refused document waits."""
+    return f"this version refuses its manifest: {finding.location}: {finding.message}"
+
+
 def _with_refused(plan: Plan, refused: Mapping[Document, Finding]) -> Plan:
     """The plan with its refused resources among those that wait."""
     reasons = {
-        one.ref: f"this version refuses its manifest: {finding.location}: {finding.message}"
-        for one, finding in refused.items()
-        if one.application in {plan.application, None}
+        one.ref: refusal(finding) for one, finding in refused.items() if one.application in {plan.application, None}
     }
     return replace(plan, waiting=tuple(sorted({**dict(plan.waiting), **reasons}.items()))) if reasons else plan
 

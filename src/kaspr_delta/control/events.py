@@ -21,6 +21,8 @@ REBUILD_REQUIRED = "RebuildRequired"
 """The reason of a resource that cannot go on from its state, in its condition and in an event."""
 FAILED = "Failed"
 """The reason of the event of a resource that a run stopped, with its error and, below, where that was raised."""
+OTHER_DEPLOYMENT = "OtherDeployment"
+"""The reason of the event of an application whose run found the manifests of another deployment than its own."""
 WAITING, RESUMED = "Waiting", "Resumed"
 """The reasons of events of a resource that waits, and of one that no longer waits."""
 

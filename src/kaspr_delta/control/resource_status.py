@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from kaspr_delta.control.documents import Document, manifests, spec_hash
+from kaspr_delta.control.documents import Document, accepted_plans, manifests, refusal, spec_hash
 from kaspr_delta.control.events import Event, Reference, references
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
@@ -91,7 +91,7 @@ class ResourceStatus:
     def resource(self) -> dict[str, Any]:
         """The manifest as written, with the metadata that Kubernetes would add, and the status."""
         written = {"apiVersion": API_VERSION, "kind": self.document.kind, **self.document.data}
-        given = written.get("metadata", {"name": self.document.name})
+        given = self.document.metadata or {"name": self.document.name}
         metadata = {
             **given,
             "namespace": given.get("namespace") or "default",
@@ -121,6 +121,9 @@ def resource_statuses(
     declared, rebuilds = plan, figures.rebuilds
     plan = None if plan is None else without_waiting(plan, rebuilds)
     waiting = {} if plan is None else dict(plan.waiting)
+    if plan is None:
+        _, refused = accepted_plans(documents)
+        waiting = {one.ref: refusal(finding) for one, finding in refused.items()}
     for document in documents:
         manifest, ref = everything.get(document.id), document.ref
         if only not in {None, ref}:

@@ -13,7 +13,7 @@ from kaspr_delta.functions.snippet import Snippet
 # Names that are made while the source runs.
 _MADE_BY = {"exec", "eval", "globals", "vars"}
 # And those by which a function reads all its names.
-_READ_ALL = _MADE_BY | {"locals"}
+_READ_ALL = _MADE_BY | {"locals", "dir", "inspect"}
 
 
 class Undefined(NamedTuple):
@@ -51,12 +51,15 @@ def undefined_names(snippet: Snippet, given: Collection[str]) -> tuple[Undefined
 
 def ignores(snippet: Snippet, parameter: str) -> bool:
     """Whether the entry point has this parameter and never reads it, as far as its source shows."""
-    for function in symtable.symtable(snippet.source, "<manifest>", "exec").get_children():
-        if function.get_name() == snippet.entrypoint and parameter in function.get_identifiers():
-            symbols = [symbol for table in _tables(function) for symbol in table.get_symbols()]
-            read = {symbol.get_name() for symbol in symbols if symbol.is_referenced()}
-            return parameter not in read and not read & _READ_ALL
-    return False
+    everything = symtable.symtable(snippet.source, "<manifest>", "exec")
+    functions = [one for one in everything.get_children() if one.get_name() == snippet.entrypoint]
+    if not functions or parameter not in functions[-1].get_identifiers():  # the last definition is the one that runs
+        return False
+    symbols = [symbol for table in _tables(functions[-1]) for symbol in table.get_symbols()]
+    read = {symbol.get_name() for symbol in symbols if symbol.is_referenced()}
+    updated = (node.target for node in ast.walk(snippet.tree) if isinstance(node, ast.AugAssign))
+    read |= {target.id for target in updated if isinstance(target, ast.Name)}
+    return parameter not in read and not read & _READ_ALL
 
 
 def bound_names(snippet: Snippet) -> frozenset[str]:

@@ -69,11 +69,13 @@ def only_plan(manifests: LoadedManifests, app: str | None) -> Plan:
 def only_applied_plan(documents: Iterable[Document], app: str | None) -> Plan:
     """The plan of the only or the named application that was applied. What this version refuses waits.
 
-    Raises ManifestError if it refuses all, or a KasprApp, whose settings hold for all; NotFoundError and UsageError.
+    Raises ManifestError if it refuses all of it, or its KasprApp, whose settings hold for all; NotFoundError and
+    UsageError.
     """
     plans, refused = accepted_plans(documents)
-    if not plans or any(one.kind == "KasprApp" for one in refused):
-        raise ManifestError(sorted_findings(refused.values()))
+    errors = [finding for one, finding in refused.items() if app in {None, one.application}]
+    if errors and not any(plan.is_of(app) for plan in plans):
+        raise ManifestError(sorted_findings(dict.fromkeys(errors)))
     return _only(_chosen(plans, app))
 
 

@@ -30,6 +30,11 @@ def kind_called(name: str) -> str:
     return kind
 
 
+def is_kind(kind: str) -> bool:
+    """Whether a kind with this full name is known."""
+    return kind in _SHORT
+
+
 def event_kind(name: str) -> str:
     """The kind with this name in events. A bound topic, which has no manifest, has them too.
 

@@ -10,17 +10,18 @@ from functools import partial
 from typing import Any
 
 from kaspr_delta.control.dead_letters import letters_in
-from kaspr_delta.control.documents import Document, manifests
+from kaspr_delta.control.documents import Document, accepted_plans, manifests
 from kaspr_delta.control.registry import Registry
 from kaspr_delta.control.source_tables import as_found, known_by_name
 from kaspr_delta.control.totals import Totals
 from kaspr_delta.engine.streams.event import App
-from kaspr_delta.errors import NotFoundError
+from kaspr_delta.errors import ManifestError, NotFoundError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.paths import Path
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.plan.definition.waiting import in_words, without_waiting
 from kaspr_delta.runtime.report import Status
+from kaspr_delta.spec.diagnostics import sorted_findings
 from kaspr_delta.spec.webview import KasprWebView
 from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.web.metrics import Metrics
@@ -142,6 +143,8 @@ class Served:
         documents = self._registry.documents() if self.documents is None else self.documents
         plan = self._registry.plan(documents)
         if plan is None:
+            if refused := accepted_plans(documents)[1]:
+                raise ManifestError(sorted_findings(dict.fromkeys(refused.values())))
             applications = {one.metadata.application or "" for one in manifests(documents).values()}
             raise NotFoundError.among("application", self.app or "", applications)
         app = App.of(plan.application, plan.application_id)

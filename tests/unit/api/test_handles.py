@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from decimal import Decimal
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -171,7 +173,9 @@ def test_rows_and_records_are_tables_of_arrow_and_pandas(tmp_path: Path) -> None
 def test_the_result_of_a_join_is_exported_with_the_types_of_its_rows(tmp_path: Path) -> None:
     text = """
     KasprTable/orders: {}
-    KasprTable/items: {schema: "id STRING, price DECIMAL(9, 2), tags MAP<STRING, INT>, bits BINARY", key: [id]}
+    KasprTable/items:
+      schema: "id STRING, price DECIMAL(9,2), tags MAP<STRING,INT>, bits BINARY, of ARRAY<DOUBLE>, at ARRAY<TIMESTAMP>"
+      key: [id]
     KasprJoin/bought: {leftTable: orders, rightTable: items, column: item, type: left}
     """
     (tmp_path / "shop.yaml").write_text(manifests("shop", textwrap.dedent(text)))
@@ -179,30 +183,52 @@ def test_the_result_of_a_join_is_exported_with_the_types_of_its_rows(tmp_path: P
     bought = app.join("bought")
     assert isinstance(bought, JoinHandle)
     assert bought.export(str(tmp_path / "none.parquet")) == 0
-    item = {"id": "lamp", "price": Decimal("1.50"), "tags": [("b", 1)], "bits": b"\x00"}
+    at = datetime(2024, 5, 1, 10, 0, 0, 123456, timezone.utc)
+    item = {"id": "lamp", "price": Decimal("1.50"), "tags": [("b", 1)], "bits": b"\x00", "of": [inf], "at": [at]}
     rows = {
-        "key": ['"b"', "10", "9"],
-        "left": ['{"n":1,"of":[1,{"a":[]}],"no":{}}', '{"n":"x","of":null}', "not JSON"],
-        "right": [item, None, None],
-        "timestamp": [datetime(2024, 5, 1, 10, tzinfo=timezone.utc)] * 3,
+        "key": ['"b"', "10", "9", "2024-05-01"],
+        "left": [
+            '{"n":1,"of":[1,{"a":[]}],"no":{},"d":{"x.y":1,"x":{"y":2}},"s":"\\ud800"}',
+            '{"n":"x","of":null}',
+            "not JSON",
+            "{}",
+        ],
+        "right": [item, None, None, None],
+        "timestamp": [at] * 4,
     }
     plan = bought.join
     layout = joined_layout(RESULT, *app.plan.column_types(plan))
     tables = delta_rs(app.delta.namespace)
     tables.ensure(plan.result, layout)
     tables.append(plan.result, pa.table(rows, arrow_schema(layout.columns)))
-    assert bought.export(str(tmp_path / "bought.parquet")) == 3
+    assert bought.export(str(tmp_path / "bought.parquet")) == 4
+    nothing = dict.fromkeys(("n", "of", "no", "d", "s"))
+    dotted = {"x.y": 1, "x": {"y": 2}}
+    left = {"n": "1", "of": ["1", '{"a":[]}'], "no": "{}", "d": dotted, "s": "?"}
     assert read_table(tmp_path / "bought.parquet").drop_columns("timestamp").to_pylist() == [
         {"key": "9", "left": None, "right": None},
-        {"key": "10", "left": {"n": '"x"', "of": None, "no": None}, "right": None},
-        {"key": '"b"', "left": {"n": "1", "of": ["1", '{"a":[]}'], "no": "{}"}, "right": item},
+        {"key": "10", "left": {**nothing, "n": '"x"'}, "right": None},
+        {"key": '"b"', "left": left, "right": item},
+        {"key": None, "left": nothing, "right": None},
     ]
-    assert bought.export(str(tmp_path / "bought.csv")) == 3
-    first, *_, last = (tmp_path / "bought.csv").read_text().splitlines()
-    assert first == '"key","left.n","left.of","left.no","right.id","right.price","right.tags","right.bits","timestamp"'
-    assert last.startswith(
-        '"""b""","1","[""1"",""{\\""a\\"":[]}""]","{}","lamp",1.50,"{""b"":1}","AA==",2024-05-01 10:00'
-    )
+    assert bought.export(str(tmp_path / "bought.csv")) == 4
+    with (tmp_path / "bought.csv").open(newline="") as lines:
+        found = {row["left.s"]: row for row in csv.DictReader(lines)}
+    assert found["?"] == {
+        "key": '"b"',
+        "left.n": "1",
+        "left.of": '["1","{\\"a\\":[]}"]',
+        "left.no": "{}",
+        "left.s": "?",
+        "left.d": '{"x.y":1,"x":{"y":2}}',
+        "right.id": "lamp",
+        "right.price": "1.50",
+        "right.tags": '{"b":1}',
+        "right.bits": "AA==",
+        "right.of": '["Infinity"]',
+        "right.at": '["2024-05-01T10:00:00.123456Z"]',
+        "timestamp": "2024-05-01 10:00:00.123456Z",
+    }
 
 
 def test_a_typed_table_is_exported_as_its_columns(tmp_path: Path) -> None:

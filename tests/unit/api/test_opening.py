@@ -30,6 +30,11 @@ def test_a_run_that_starts_after_another_deployment_runs_what_was_applied(
     second = deployed(folder, "orders", "products")
     assert [table.name for table in opened(revision=first).plan.tables] == ["orders"]
     assert "bundles/shop does not hold the manifests with which this run was deployed" in caplog.text
+    (event,) = (one for one in opened()._registry.events() if one.reason == "OtherDeployment")
+    assert (event.type, event.kind, event.name) == ("Warning", "KasprApp", "shop")
+    deployed(folder, "orders")
+    assert [table.name for table in opened(revision=first).plan.tables] == ["orders"]
+    deployed(folder, "orders", "products")
     caplog.clear()
     assert [table.name for table in opened(revision=second).plan.tables] == ["orders", "products"]
     (folder / "shop.yaml").write_text("kind: OfANewerVersion\n")
@@ -43,3 +48,7 @@ def test_a_run_of_other_manifests_before_anything_was_applied_says_so(tmp_path: 
     deployed(tmp_path / "shop", "orders", "products")
     with pytest.raises(NotFoundError, match="nothing was applied"):
         Application.open(tmp_path / "shop", warehouse=tmp_path / "wh", revision=revision)
+    Application.open(tmp_path / "shop", warehouse=tmp_path / "wh").delete("table", "orders")
+    Application.open(warehouse=tmp_path / "wh").delete("table", "products")
+    with pytest.raises(NotFoundError, match=r"shop does not hold the manifests .* Nothing was"):
+        Application.open(tmp_path / "shop", warehouse=tmp_path / "wh", app="shop", revision=revision)

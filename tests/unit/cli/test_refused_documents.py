@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kaspr_delta import Application
+from kaspr_delta.control.documents import Document
 from kaspr_delta.control.registry import WAREHOUSE_FORMAT, Registry
 from kaspr_delta.errors import ManifestError, UsageError
 from kaspr_delta.runtime.applying import registry_of
@@ -43,9 +44,13 @@ def stored(warehouse: Path, before: str, after: str) -> Registry:
     documents = registry.documents()
     changed = [replace(one, text=one.text.replace(before, after)) for one in documents]
     assert changed != documents
-    rows = [(WAREHOUSE_FORMAT, position, *astuple(one)) for position, one in enumerate(changed)]
-    registry.tables.replace(RESOURCES, rows)
+    write(registry, changed)
     return registry
+
+
+def write(registry: Registry, documents: list[Document]) -> None:
+    rows = [(WAREHOUSE_FORMAT, position, *astuple(one)) for position, one in enumerate(documents)]
+    registry.tables.replace(RESOURCES, rows)
 
 
 @pytest.mark.parametrize(
@@ -97,10 +102,55 @@ def test_the_manifests_of_this_version_can_be_applied_over_those_that_it_refuses
         assert {"orders", "prices", "products", "more"} <= {table.name for table in app.plan.tables}
 
 
+def test_a_kind_that_another_version_knows_waits_and_can_be_deleted(warehouse: Path, kaspr: Kaspr) -> None:
+    registry = stored(warehouse, "kind: KasprJoin", "kind: KasprSink")
+    documents = [replace(one, kind="KasprSink") if one.name == "priced" else one for one in registry.documents()]
+    write(registry, documents)
+    with Application.open(warehouse=warehouse) as app:
+        assert "sink/priced" in map(str, dict(app.plan.waiting))
+        assert app.table("orders").get("O1") == {"product": "P1"}
+    assert kaspr("status", "--warehouse", warehouse).code == 0
+    assert kaspr("delete", "KasprSink", "priced", "--warehouse", warehouse).code == 0
+    assert "priced" not in {one.name for one in registry.documents()}
+
+
+@pytest.mark.parametrize("metadata", ["metadata: null", "metadata: [a]", "metadata: {name: products, labels: [x]}", ""])
+def test_text_that_is_no_manifest_waits_too(warehouse: Path, kaspr: Kaspr, metadata: str) -> None:
+    registry = registry_of(Warehouse(str(warehouse)), "shop", "shop")
+    documents = registry.documents()
+    text = metadata and f"kind: KasprTable\n{metadata}\n"
+    write(registry, [replace(one, text=text) if one.name == "products" else one for one in documents])
+    with Application.open(warehouse=warehouse) as app:
+        assert "table/products" in map(str, dict(app.plan.waiting))
+    assert kaspr("describe", "table", "products", "--warehouse", warehouse).code == 0
+
+
+def test_an_application_of_which_all_is_refused_is_not_ready(warehouse: Path, kaspr: Kaspr) -> None:
+    app = Application.open(warehouse=warehouse)
+    stored(warehouse, "kaspr.io/v1alpha1", "kaspr.io/v9")
+    shown = kaspr("get", "all", "--warehouse", warehouse)
+    assert (shown.code, " True" in shown.out, " False" in shown.out) == (0, False, True)
+    before = app.declared
+    app._reload()
+    assert app.declared is before
+    with pytest.raises(ManifestError, match="must be"):
+        Application.open(warehouse=warehouse)
+
+
+def test_of_two_files_with_one_name_the_healthy_one_is_not_blamed(warehouse: Path) -> None:
+    registry = registry_of(Warehouse(str(warehouse)), "shop", "shop")
+    one, *others = registry.documents()
+    last = max(others, key=lambda other: other.line)
+    write(registry, [replace(one, line=last.line), *others])
+    stored(warehouse, "table: priced", "table: priced-per-product")
+    with Application.open(warehouse=warehouse) as app:
+        assert {str(ref) for ref, _ in app.plan.waiting} == {"table/priced-per-product"}
+
+
 def test_what_is_refused_can_be_deleted_but_its_tables_are_not_known(warehouse: Path) -> None:
     registry = stored(warehouse, "name: products", "name: products, newer: 1")
     with Application.open(warehouse=warehouse) as app:
-        with pytest.raises(UsageError, match="refuses the manifest of table/products"):
+        with pytest.raises(UsageError, match=r"table/products waits: this version refuses .* its tables are not known"):
             app.delete("table", "products", purge=True)
         app.delete("table", "products")
     assert ("KasprTable", "products") not in {one.id for one in registry.documents()}
@@ -114,6 +164,7 @@ def test_nothing_runs_without_the_settings_of_its_application_but_it_can_be_look
     stored(warehouse, "kind: KasprApp\n", "kind: KasprApp\nnewer: 1\n")
     with pytest.raises(ManifestError, match="unknown field 'newer'"):
         Application.open(warehouse=warehouse)
-    shown = kaspr("get", "app", "shop", "--warehouse", warehouse)
-    assert (shown.code, "False" in shown.out) == (0, True)
+    shown = kaspr("get", "all", "--warehouse", warehouse)
+    assert (shown.code, " True" in shown.out, " False" in shown.out) == (0, False, True)
+    assert registry_of(Warehouse(str(warehouse)), "shop", "shop").plan() is None
     Application.open(tmp_path / "shop.yaml", warehouse=warehouse).close()

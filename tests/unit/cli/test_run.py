@@ -154,3 +154,14 @@ def test_a_file_that_changes_ends_a_run(tmp_path: Path, before: str | None, afte
             file.write_text(after)
         assert stop.asked.wait(5 if stops else 0.2) is stops
     assert stop.code == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "stops"), [('["--revision", "r2"]', True), ('["--revision", "r1"]', False), ("{}", False), (None, False)]
+)
+def test_a_run_that_another_deployment_overtook_ends_at_once(tmp_path: Path, state: str | None, stops: bool) -> None:
+    file, stop = tmp_path / "resources.json", Stop()
+    if state is not None:
+        file.write_text(state)
+    with stopped_by_change(stop, file, revision="r1", every=60):
+        assert stop.asked.wait(5 if stops else 0.2) is stops

@@ -45,9 +45,13 @@ def test_manifests_their_names_and_their_values_change_it(folder: Path) -> None:
     assert len(seen) == 7
 
 
-def test_a_file_that_cannot_be_read_makes_it_unknown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(_: Path) -> bytes:
-        raise FileNotFoundError
+def test_a_file_that_is_removed_meanwhile_makes_it_unknown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    errors: list[OSError] = [FileNotFoundError(), PermissionError()]
 
-    monkeypatch.setattr(Path, "read_bytes", gone)
+    def failing(_: Path) -> bytes:
+        raise errors.pop(0)
+
+    monkeypatch.setattr(Path, "read_bytes", failing)
     assert revision_of(folder, {}) == ""
+    with pytest.raises(PermissionError):
+        revision_of(folder, {})

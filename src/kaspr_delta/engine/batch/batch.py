@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -111,7 +112,7 @@ class BatchRunner:
                 return
             decision = self.resource.decide_early(changes, self.log.end.metadata.state, self.folding.unmerged)  # 1 to 4
             set_adaptive(spark, self.delta.limits, decision.effects)
-            self._commit(spark, decision, number, timing)  # steps 5 and 6
+            self._commit(spark, decision, number, timing, self._delay())  # steps 5 and 6
 
     def tick(self, spark: SparkSession, *, ending: bool) -> int:
         """Run a batch that the clock has made due; return the number of its input rows: 0 after a failure."""
@@ -178,10 +179,18 @@ class BatchRunner:
         self.failure = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
         return self.failure
 
-    def _commit(self, spark: SparkSession, decision: Decision, stream: int, timing: BatchTiming) -> None:
+    def _commit(
+        self,
+        spark: SparkSession,
+        decision: Decision,
+        stream: int,
+        timing: BatchTiming,
+        further: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Steps 5 and 6, with ``further`` counters."""
         if decision.effects.max_rows == 0 and decision.state == self.log.end.metadata.state:
             return
-        metadata = BatchMetadata(stream, decision.rows_in, {**decision.counts, **self._delay()}, decision.state)
+        metadata = BatchMetadata(stream, decision.rows_in, {**decision.counts, **further}, decision.state)
         timing.done("decide")
         # Step 5: commit.
         if decision.direct is not None and self._append_directly(spark, decision.direct, metadata, timing):
@@ -192,7 +201,7 @@ class BatchRunner:
         self.report(self.folding.fold_or_wait(spark, committed, may_wait=not self.shipped))
 
     def _delay(self) -> dict[str, int]:
-        """The counter of the delay in the first batch of a stream, by the clocks of two machines: it is only shown."""
+        """The counter of the delay in the first batch of a stream, by two machines' clocks: it is only shown."""
         oldest, self.oldest_change = self.oldest_change, None
         return {} if oldest is None else {DELAY: max(0, round((datetime.now(timezone.utc) - oldest).total_seconds()))}
 

@@ -16,7 +16,7 @@ from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, Start, checkpoints_of
 from kaspr_delta.engine.batch.log import read_ends
 from kaspr_delta.engine.batch.recovery import cannot_go_on
-from kaspr_delta.engine.batch.sources import SourceTable
+from kaspr_delta.engine.batch.sources import NOTHING, SourceTable
 from kaspr_delta.plan.definition.state_definitions import rebuild_needed
 from kaspr_delta.storage.folders import Folder, discard
 from kaspr_delta.storage.gone import TABLE_REPLACED
@@ -71,14 +71,20 @@ class NewStream:
 
     @property
     def oldest_change(self) -> datetime | None:
-        """The time of the oldest unread commit among the recent ones; None if there is none."""
-        unread = (
-            commit.at.astimezone(timezone.utc)
-            for name, source in self.sources.items()
-            for commit in self.recent[source.table]
-            if commit.version > source.version(self._start.positions[name])
-        )
-        return min(unread, default=None)
+        """The time of the oldest commit that it reads; None if there is none. The first load of a table does not count.
+
+        Of a source of which more than the recent commits are unread it is the time of the last one that was read.
+        """
+        found = list[datetime]()
+        for name, source in self.sources.items():
+            position, times = self._start.positions[name], self._start.times
+            read, recent = source.version(position), self.recent[source.table]
+            unread = [commit.at.astimezone(timezone.utc) for commit in recent if commit.version > read]
+            if position == NOTHING or not unread:
+                continue
+            is_known = name not in times or recent[-1].version <= read + 1
+            found.append(min(unread) if is_known else datetime.fromisoformat(times[name]))
+        return min(found, default=None)
 
     def has_read_all(self, spark: SparkSession) -> bool:
         """Whether an earlier stream has read the tables as they are."""

@@ -191,7 +191,7 @@ def _refuse_parameters_twice(view: Declared[WebViewSpec], report: Report) -> Non
 def _check_parameters(resource: Piped, report: Report, in_path: tuple[str, ...] = ()) -> None:
     """Report parameters of functions that get nothing, and tables that an operation gets and none of them uses.
 
-    Resources that have one table take turns, so a table that is not used costs something.
+    Resources that share a table run one after another, so a table that is not used costs something.
     ``in_path`` are the parameters of a request's path, which the first function gets.
     """
     for number, (index, operation) in enumerate(resource.spec.processors.steps()):
@@ -209,13 +209,14 @@ def _check_parameters(resource: Piped, report: Report, in_path: tuple[str, ...] 
                 hint = suggestion(name, offered, "beside the value it can have")
                 report.error(resource.at(*path, "python"), message, hint)
         for place, (name, functions) in enumerate(getting.items()):
-            message = ""
+            message, hint = "", "add one, or remove the table"
             if not functions:
                 message = f"no function of operation '{operation.name}' has a parameter '{name}' for this table"
             elif all(ignores(snippet, name) for snippet in functions):
                 message = f"no function of operation '{operation.name}' uses its parameter '{name}'"
+                hint = "use it, or remove the table"
             if message:
-                report.warning(resource.at(*at, "tables", place, "paramName"), message, "use it, or remove the table")
+                report.warning(resource.at(*at, "tables", place, "paramName"), message, hint)
 
 
 def _functions(resource: Piped, at: FieldPath) -> Iterator[tuple[FieldPath, Snippet]]:

@@ -8,6 +8,7 @@ as ``100.0`` where a column has gaps.
 from __future__ import annotations
 
 import base64
+import contextlib
 import math
 import re
 from collections import Counter
@@ -215,5 +216,7 @@ def other_kind(key: str) -> Any:
 
 def number_first(key: str) -> tuple[bool, float]:
     """The sort key of a key of JSON text: numbers by value, before all others."""
-    is_number = key[:1] in "-0123456789" and key != ""
-    return (False, float(key)) if is_number else (True, 0)
+    if key[:1] in "-0123456789":
+        with contextlib.suppress(ValueError):  # text that SQL wrote
+            return False, float(key)
+    return True, 0

@@ -431,4 +431,9 @@ def test_the_oldest_change_of_a_stream_is_the_oldest_unread_commit_of_its_source
     assert oldest(topic={3: 0, 2: -9}, table={5: 0}) is None
     assert oldest(topic={5: 9, 4: 8, 3: 0}, table={5: 1}) == NOON + 8 * MINUTE
     assert oldest(topic={5: 9, 4: 8, 3: 0}, table={7: 7, 6: 6, 5: 1}) == NOON + 6 * MINUTE
-    assert oldest(topic={5: 9}, new={0: 2}) == NOON + 2 * MINUTE
+    assert oldest(topic={5: 9, 4: 9}, new={0: 2}) == NOON + 9 * MINUTE
+    assert oldest(new={0: 2}) is None
+    # There may be older ones than the recent ones.
+    start = replace(start, times={"records": (NOON - 9 * MINUTE).isoformat()})
+    assert oldest(topic={7: 9, 6: 8}) == NOON - 9 * MINUTE
+    assert oldest(topic={5: 9, 4: 8}) == NOON + 8 * MINUTE

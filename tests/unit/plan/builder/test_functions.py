@@ -47,6 +47,8 @@ def test_a_parameter_that_nothing_fills_is_an_error_of_agents_and_tasks() -> Non
         'map: {python: "def f(value, users): return users"}',
         'map: {python: "def f(value, users): return [lambda: users for _ in value]"}',
         'map: {python: "def f(value, users): return locals()"}',
+        'map: {python: "def f(value, users):\\n  users |= value\\n  return value"}',
+        'map: {python: "def f(value, users): return 1\\ndef f(value, users): return users"}',
         'map: {python: "def f(value, **tables): return 1"}',
         'map: {python: "import functools; f = functools.partial(print)", entrypoint: f}',
         BOTH.replace("f(value)", "f(value, users)").replace("PREDICATE", "def p(value, users): return users"),
