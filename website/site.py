@@ -34,7 +34,7 @@ _FENCES_WITH_PICTURES = f"""{_FENCES}:
           format: !!python/name:pymdownx.superfences.fence_code_format"""
 
 # The navigation. Other pages of docs/ come last in the guides, those of docs/design/ after ``_INSIDE``.
-_START = ("index.md", "tutorial.md")
+_START = ("index.md", "tutorial.md", "first-project.md")
 _GUIDES = (
     "which-one.md",
     "how-to.md",

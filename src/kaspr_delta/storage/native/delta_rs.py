@@ -161,11 +161,12 @@ class DeltaRs:
         opened = self.opened(table, version)
         if opened is None:
             return 0
-        counted = rows_in(pa.table(opened.get_add_actions(flatten=True)))
-        # The statistics count rows that deletion vectors removed; a scan does not.
-        if counted is None or "deletionVectors" in (opened.protocol().reader_features or ()):
-            return sum(batch.num_rows for batch in self.query(table, "SELECT 1 FROM t", version))
-        return counted
+        counted = rows_by_statistics(opened)
+        return (
+            sum(batch.num_rows for batch in self.query(table, "SELECT 1 FROM t", version))
+            if counted is None
+            else counted
+        )
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -374,6 +375,15 @@ def in_spite_of_others(commit: Callable[[], Result]) -> Result:
 def is_refused(error: Exception) -> bool:
     """Whether delta-rs refuses a table because it does not know a feature of its protocol."""
     return isinstance(error, _deltalake().exceptions.DeltaError) and "Unsupported" in str(error)
+
+
+def rows_by_statistics(opened: DeltaTable) -> int | None:
+    """The number of rows of a table by the statistics in its log; None if these do not tell.
+
+    They count rows that deletion vectors removed; a scan does not.
+    """
+    has_vectors = "deletionVectors" in (opened.protocol().reader_features or ())
+    return None if has_vectors else rows_in(pa.table(opened.get_add_actions(flatten=True)))
 
 
 def rows_in(files: pa.Table) -> int | None:

@@ -34,7 +34,8 @@ def readable(what: str, read: Callable[[], Result]) -> Result | str:
     try:
         return read()
     except read_errors() as error:
-        _log.warning("%s cannot be read", what, exc_info=True)
+        # An error of this package says in its message what to do.
+        _log.warning("%s cannot be read: %s", what, reason_of(error), exc_info=not isinstance(error, KasprError))
         return reason_of(error)
 
 

@@ -17,7 +17,7 @@ from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.lazy_session import because, is_running, session_of
 from kaspr_delta.storage.namespace import FolderNamespace
 from kaspr_delta.storage.native.attempts import Attempts, NativeScan
-from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, columns_in
+from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, columns_in, rows_by_statistics
 from kaspr_delta.storage.native.kept import OpenTable
 from kaspr_delta.storage.native.log_cleaning import clean_followed_log, clean_log, has_long_log
 from kaspr_delta.storage.native.log_files import commit_of, newest_in, newest_version
@@ -119,6 +119,10 @@ class NativeTables(Tables):
             return found
         folder = self.namespace.folder(table)
         return super().columns(spark, table if folder is None else folder.for_spark)
+
+    def count(self, spark: SparkSession, table: str, version: int | None = None) -> int:
+        counted = self._attempts.attempt("scan", table, rows_by_statistics, version)
+        return super().count(spark, table, version) if counted is None else counted
 
     def table_id(self, spark: SparkSession, table: str) -> str | None:
         return self._delta.table_id(table) if self._delta.has_folder(table) else super().table_id(spark, table)
