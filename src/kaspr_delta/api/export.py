@@ -29,7 +29,7 @@ _MISSING: Any = object()
 
 def export_format(path: str, given: str | None) -> ExportFormat:
     """The format to write. Raises UsageError."""
-    wanted = given or format_named(path)
+    wanted = given or (format_named(path) if Path(path).suffix.lower() in {".csv", ".parquet", ".pq"} else None)
     if wanted not in get_args(ExportFormat):
         raise UsageError(f"{path}: expected a file name that ends in .csv or .parquet, or one of them as --format")
     return cast("ExportFormat", wanted)
@@ -85,6 +85,8 @@ def write_pairs(pairs: list[tuple[Any, Any]], further: dict[str, pa.Array], path
 
 def _write(table: pa.Table, path: str, wanted: ExportFormat) -> int:
     target = Path(path)
+    if target.exists() and not target.is_file():
+        raise UsageError(f"{path} is no file: an export writes a new one, or replaces one")
     partial = target.with_name(f".{target.name}.partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

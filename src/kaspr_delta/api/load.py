@@ -178,7 +178,7 @@ def _pair(row: FileRow, key: Sequence[str]) -> tuple[Any, Any]:
         raise UsageError(f"expected an object with key and value, not {(row.text or '').strip()[:60]}")
     if not key:
         if "key" in found and (value := nested_value(found, _EXPORTED)) is not None:
-            return found["key"], value[0]
+            return _whole(found["key"]), value[0]
         names = ", ".join(map(str, found))[:80]
         raise UsageError(
             f"expected an object with key and value, not one with {names}: say which column is the key (--key)"
@@ -188,8 +188,13 @@ def _pair(row: FileRow, key: Sequence[str]) -> tuple[Any, Any]:
             raise UsageError(f"there is no column {name!r} (there are: {', '.join(map(str, found))[:200]})")
         if found[name] is None:
             raise UsageError(f"the key column {name} is empty")
-    parts = [whole_or_fraction(found[name]) for name in key]
+    parts = [_whole(found[name]) for name in key]
     return (parts[0] if len(parts) == 1 else parts), dict(found)
+
+
+def _whole(key: Any) -> Any:
+    """A key in which whole numbers have no fraction, as in all files."""
+    return [_whole(part) for part in key] if isinstance(key, list) else whole_or_fraction(key)
 
 
 def _of_lines(typed: TypedPlan, key: Any, value: Any) -> tuple[Any, Any]:
@@ -207,7 +212,7 @@ def _of_lines(typed: TypedPlan, key: Any, value: Any) -> tuple[Any, Any]:
 def _columns(typed: TypedPlan, table: str, source: str, rows: Iterator[FileRow], key: Sequence[str]) -> Content:
     """The rows as columns of the table: columns are found by name, and those that the file lacks are null."""
     first, rows = first_row(rows)
-    found = [] if first is None or first.cells is None else list(first.cells)
+    found = [] if first is None else list(first.cells)
     wanted = wanted_columns(typed, table, source, found, key) if found else []
     schema = arrow_schema(", ".join(map(str, typed.columns)))
     batches, batch, keys = list[pa.RecordBatch](), list[dict[str, Any]](), set[Any]()

@@ -17,6 +17,7 @@ from kaspr_delta.engine.streams.output import MOST_PARTITIONS, Topics, headers
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.instants import EPOCH, microseconds
+from kaspr_delta.serde.json_text import value_text
 from kaspr_delta.serde.serializers import decode, encode_key, encode_value
 
 ANY_KEY: Any = object()
@@ -153,9 +154,14 @@ def _headers(record: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     if not isinstance(given, Mapping):
         raise _refused(record, f"headers are an object of names and texts, not {given!r}")
     try:
-        return headers(given.items())
+        return headers((name, _header_value(value)) for name, value in given.items())
     except UnicodeEncodeError as error:
         raise _refused(record, f"headers: {error}") from None
+
+
+def _header_value(value: Any) -> Any:
+    """A header's value; one that is no text is JSON text."""
+    return value if value is None or isinstance(value, str | bytes) else value_text(value)
 
 
 def _header_text(value: bytes | None) -> str | None:

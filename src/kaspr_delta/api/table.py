@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,6 +21,7 @@ from kaspr_delta.serde.files.arrow_rows import arrow_rows
 from kaspr_delta.serde.files.untyped import number_first, other_kind
 from kaspr_delta.serde.instants import moment_of
 from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.serde.typed_values import json_of_row
 from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.lazy_session import because
@@ -243,6 +244,16 @@ def _readable(texts: TableText, row: Row) -> tuple[Any, Any] | None:
         return texts.key_object(row.key), texts.value_object(row.value)
     except SerializationError:
         return None
+
+
+def json_rows(rows: Iterable[tuple[Any, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows as JSON objects with key and value; those of a table with windows have the window's start and end."""
+    for key, value in rows:
+        fields = key._asdict() if isinstance(key, Windowed) else {"key": key}
+        # The sides of a join's result are values of their own.
+        is_pair = isinstance(value, dict) and value.keys() == {"left", "right"}
+        shown = {side: json_of_row(one) for side, one in value.items()} if is_pair else json_of_row(value)
+        yield {**{name: json_of_row(one) for name, one in fields.items()}, "value": shown}
 
 
 def as_dict(rows: Pairs, name: str) -> dict[Any, Any]:

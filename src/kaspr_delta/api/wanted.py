@@ -26,14 +26,14 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The first ``limit`` or the last ``tail`` records of those with a ``key``, ``since`` a time, ``after`` an offset.
+    """The first ``limit`` or the last ``tail`` records: with a ``key``, ``since`` a time, ``after`` an offset.
 
-    The key is one as the table stores it.
+    The key is one as the table stores it, or None: records without a key.
     """
 
     limit: int | None = None
     tail: int | None = None
-    key: bytes | str | None = None
+    key: bytes | str | None = ANY_KEY
     since: datetime | None = None
     after: int = -1
 
@@ -63,7 +63,9 @@ class Wanted:
 
         rows = rows.append_column("offset", offsets(rows))
         condition = pc.field("offset") > self.after
-        if self.key is not None:
+        if self.key is None:
+            condition &= pc.field("key").is_null()
+        elif self.key is not ANY_KEY:
             condition &= pc.field("key") == pa.scalar(self.key)
         if self.since is not None:
             condition &= pc.field("timestamp") >= pa.scalar(self.since, pa.timestamp("us", "UTC"))
@@ -86,8 +88,8 @@ class Wanted:
         from pyspark.sql import functions as F
 
         records = records.where(F.col("offset") > self.after)
-        if self.key is not None:
-            records = records.where(F.col("key") == F.lit(self.key))
+        if self.key is not ANY_KEY:
+            records = records.where(F.col("key").eqNullSafe(F.lit(self.key)))
         if self.since is not None:
             records = records.where(F.col("timestamp") >= F.lit(self.since))
         if self.tail is not None:
@@ -114,7 +116,9 @@ class Recorded(Frames):
 
         Only those of a ``key``, ``since`` a time, or with an offset greater than ``after``.
         """
-        return self._read(Wanted(limit, tail, None if key is ANY_KEY else self._stored_key(key), since, after))
+        return self._read(
+            Wanted(limit, tail, key if key is ANY_KEY or key is None else self._stored_key(key), since, after)
+        )
 
     def to_arrow(self) -> pa.Table:
         """The records as a table with the columns of ``records``; types are inferred from them.

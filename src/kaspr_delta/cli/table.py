@@ -109,11 +109,9 @@ def _refuse_join(application: Application, name: str) -> None:
 
 
 def _print(rows: Iterable[tuple[Any, Any]]) -> None:
-    from kaspr_delta.api.table import Windowed
+    from kaspr_delta.api.table import json_rows
 
-    print_lines(
-        {**(key._asdict() if isinstance(key, Windowed) else {"key": key}), "value": value} for key, value in rows
-    )
+    print_lines(json_rows(rows))
 
 
 def _load(target: Target, name: str, file: str, written_as: str | None, columns: Mapping[str, Sequence[str]]) -> None:

@@ -152,6 +152,31 @@ def plain_json(value: Any) -> Any:
             return value.isoformat() if type(value) is date else value
 
 
+def json_of_row(value: Any) -> Any:
+    """The JSON of a row as commands print it, and as ``load`` reads it again.
+
+    A time without a zone has none there either. Bytes that are the whole of a key, value or side are left as they are.
+
+    >>> json_of_row({"at": datetime(2024, 7, 1, 10), "raw": b"a"}), json_of_row(b"a")
+    ({'at': '2024-07-01T10:00:00', 'raw': 'YQ=='}, b'a')
+    """
+    match value:
+        case Mapping():
+            return {plain_json(name): _json_of_cell(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_json_of_cell(item) for item in value]
+        case bytes():
+            return value
+        case _:
+            return _json_of_cell(value)
+
+
+def _json_of_cell(value: Any) -> Any:
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value.isoformat()
+    return json_of_row(value) if isinstance(value, Mapping | list | tuple) else plain_json(value)
+
+
 # -- writing: a ValueError or an ArithmeticError of a writer says that the value is not of the type -------------------
 
 

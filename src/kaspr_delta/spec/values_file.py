@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 
 from kaspr_delta.spec.diagnostics import Finding, Location, Severity
-from kaspr_delta.spec.document import read_document
+from kaspr_delta.spec.document import YamlDocument, read_document
 from kaspr_delta.spec.messages import found
-from kaspr_delta.spec.values import NAME, WAREHOUSE, Value
+from kaspr_delta.spec.values import NAME, WAREHOUSE, Value, written
 from kaspr_delta.spec.yaml_text import text_of_file
 
 DEFAULTS = "values.yaml"
+_WORD = re.compile(r"[^\s,}#]+")
 _NAMES = re.compile(r"values([.-].*)?\.ya?ml")
 
 
@@ -42,4 +43,19 @@ def read_values(path: Path, shown: str) -> tuple[dict[str, Value], tuple[Finding
         elif not isinstance(value, Value):
             message = f"the value of '{name}' is a text, a number or a truth value, found {found(value)}"
             findings.append(Finding(Severity.ERROR, document.positions.point((name,)), message))
+        elif (text := _as_it_stands(document, name)) != written(value) and _is_number(value):
+            message = f"the value of '{name}' is the number {written(value)}, also within a text"
+            hint = f'put it in quotes if it is text: "{text}"'
+            findings.append(Finding(Severity.WARNING, document.positions.value((name,)), message, hint))
     return data, tuple(findings)
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _as_it_stands(document: YamlDocument, name: str) -> str:
+    """The text of a value that has no blanks in it."""
+    at = document.positions.value((name,))
+    found = _WORD.match(document.line(at.line)[at.column - 1 :])
+    return found[0] if found else ""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from kaspr_delta.api.join import StreamJoinHandle
-from kaspr_delta.api.table import Windowed
+from kaspr_delta.api.table import json_rows
 from kaspr_delta.application import Application
 from kaspr_delta.errors import NotFoundError, SerializationError
 from kaspr_delta.serde.json_lines import json_line
@@ -63,10 +63,7 @@ def _records_if_any(application: Application, topic: str) -> list[Fields] | None
 
 def rows_of(pairs: Iterable[tuple[Any, Any]]) -> list[Fields]:
     """Pairs of key and value as rows; those of a table with windows have the window's start and end."""
-    return [
-        _plain({**(key._asdict() if isinstance(key, Windowed) else {"key": key}), "value": value})
-        for key, value in pairs
-    ]
+    return list(map(_plain, json_rows(pairs)))
 
 
 def letters_of(application: Application) -> list[Fields]:

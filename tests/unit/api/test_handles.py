@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
@@ -18,13 +19,15 @@ from pyarrow.parquet import read_table
 
 from kaspr_delta.api.export import write_columns
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
+from kaspr_delta.api.table import json_rows
 from kaspr_delta.api.topic import ChangelogHandle
 from kaspr_delta.application import Application
 from kaspr_delta.cli.table import handle_of, has_raw_keys
 from kaspr_delta.engine.rows.row_texts import arrow_rows_of
-from kaspr_delta.errors import AlreadyRunningError, NotFoundError, SetupError, UsageError
+from kaspr_delta.errors import AlreadyRunningError, NotFoundError, SerializationError, SetupError, UsageError
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.joined_text import JoinedText
+from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import RESULT, joined_layout
@@ -229,6 +232,42 @@ def test_the_result_of_a_join_is_exported_with_the_types_of_its_rows(tmp_path: P
         "right.at": '["2024-05-01T10:00:00.123456Z"]',
         "timestamp": "2024-05-01 10:00:00.123456Z",
     }
+
+
+def test_rows_are_printed_as_load_reads_them(tmp_path: Path) -> None:
+    schema = "id INT, at TIMESTAMP_NTZ, utc TIMESTAMP, bits BINARY, of ARRAY<DOUBLE>"
+    (tmp_path / "shop.yaml").write_text(manifests("shop", f'KasprTable/items: {{schema: "{schema}", key: [id]}}'))
+    app = Application.open(tmp_path / "shop.yaml", warehouse=tmp_path / "wh")
+    at = datetime.fromisoformat("2024-07-01T10:00:00")
+    row = {"id": 1, "at": at, "utc": at.replace(tzinfo=timezone.utc), "bits": b"abcd", "of": [inf, 1.5]}
+    app.table("items").put({1: row})
+    (printed,) = (json.loads(json_line(one)) for one in json_rows(app.table("items").rows()))
+    assert printed == {
+        "key": 1,
+        "value": {
+            "id": 1,
+            "at": "2024-07-01T10:00:00",
+            "utc": "2024-07-01T10:00:00Z",
+            "bits": "YWJjZA==",
+            "of": ["Infinity", 1.5],
+        },
+    }
+    (tmp_path / "again.jsonl").write_text(json.dumps(printed))
+    app.table("items").load(str(tmp_path / "again.jsonl"))
+    assert app.table("items").get(1) == row
+    assert list(json_rows([(b"a", {"left": b"b", "right": {"x": b"c"}})])) == [
+        {"key": b"a", "value": {"left": b"b", "right": {"x": "Yw=="}}}
+    ]
+
+
+def test_a_date_that_python_does_not_have_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text(manifests("shop", 'KasprTable/items: {schema: "id INT, d DATE", key: [id]}'))
+    app = Application.open(tmp_path / "shop.yaml", warehouse=tmp_path / "wh")
+    table = pa.table({"id": pa.array([1], pa.int32()), "d": pa.array([4_000_000], pa.date32())})
+    app.table("items").put({2: {"id": 2}})
+    delta_rs(app.delta.namespace).append("items", table)
+    with pytest.raises(SerializationError, match="column d has a date or a time that is not in the years 1 to 9999"):
+        app.table("items").rows()
 
 
 def test_a_typed_table_is_exported_as_its_columns(tmp_path: Path) -> None:

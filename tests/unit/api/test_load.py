@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import sys
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -471,3 +472,62 @@ def test_standard_input_is_read_in_any_text_format(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"id,n\n1,2\n")))
     rows = rows_in("-", load_format("-", "csv"))
     assert read_content(plan_of(), "-", rows, LoadOptions.of("id"), json=False).texts == {"1": '{"id":1,"n":2}'}
+
+
+def test_each_file_of_a_folder_has_its_own_columns_types_and_partitions(tmp_path: Path) -> None:
+    folder = tmp_path / "all.parquet"
+    for place, table in {
+        "zip=01234/day=2024-05-01/a.parquet": {"id": [71], "price": pa.array([1], pa.float32())},
+        "zip=A%2F9/day=__HIVE_DEFAULT_PARTITION__/b.parquet": {"id": ["0072"], "price": [123456789.5], "more": [5]},
+        "_hidden/x.parquet": {"id": ["hidden"]},
+    }.items():
+        (folder / place).parent.mkdir(parents=True)
+        parquet(folder / place, pa.table(table))
+    (first, second) = pairs(folder, key="id").items()
+    assert first == ("71", {"zip": "01234", "day": "2024-05-01", "id": 71, "price": 1, "more": None})
+    assert second == ('"0072"', {"zip": "A/9", "day": None, "id": "0072", "price": 123456789.5, "more": 5})
+    schema = "zip STRING, day DATE, id STRING, price DOUBLE, more INT"
+    with pytest.raises(UsageError, match="row 1: id is STRING, and 71 is not"):
+        columns(folder, schema)
+    parquet(folder / "zip=01234/day=2024-05-01/a.parquet", pa.table({"id": ["71"], "price": [0.1]}))
+    assert [row["day"] for row in columns(folder, schema)] == [date(2024, 5, 1), None]
+    with pytest.raises(UsageError, match="zip is INT, and 'A/9' is not"):
+        columns(folder, schema.replace("zip STRING", "zip INT"))
+    (tmp_path / "none.parquet").mkdir()
+    with pytest.raises(UsageError, match="holds no Parquet files"):
+        columns(tmp_path / "none.parquet", schema)
+
+
+def test_a_whole_number_has_all_its_digits_or_is_refused(tmp_path: Path) -> None:
+    file = written(tmp_path / "t.csv", "id,n\n20240501000000123.0,x\n-0.0,y\n-0,z\n0.0,z\n")
+    assert [str(key) for key in pairs(file, key="id")] == ["20240501000000123", "-0.0", "0"]
+    ids = parquet(tmp_path / "ids.parquet", pa.table({"id": ["a", "b"], "ref": [1234567890123456768.0, None]}))
+    with pytest.raises(UsageError, match=r"row 1: ref is BIGINT, and 1.2345678901234568e.18 is a fraction of 64 bits"):
+        columns(ids, "id STRING, ref BIGINT")
+    assert columns(ids, "id STRING, ref DOUBLE")[0]["ref"] == 1234567890123456768.0
+    lines = written(tmp_path / "k.jsonl", '{"key": 100.0, "value": 1}\n{"key": [7.0, 7.5, "7.0"], "value": 2}\n')
+    assert set(content(lines, plan_of()).texts) == {"100", '[7,7.5,"7.0"]'}
+
+
+def test_one_bad_row_is_no_reason_to_refuse_the_others(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^[^\n]*:2: expected 2 fields, found 3$"):
+        columns(written(tmp_path / "t.csv", "id,n\nA,1,extra\nB,2\nC,3\n"), "id STRING, n INT")
+    with pytest.raises(UsageError, match="has no column id, of the key"):
+        columns(written(tmp_path / "t.csv", "ID,n\nA,1,extra\nB,2\n"), "id STRING, n INT")
+
+
+def test_text_of_parquet_that_is_not_utf8_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    buffers = [None, pa.py_buffer(b"\0\0\0\0\6\0\0\0"), pa.py_buffer(b"Z\xfcrich")]
+    file = parquet(tmp_path / "t.parquet", pa.table({"id": ["1"], "v": pa.Array.from_buffers(pa.string(), 1, buffers)}))
+    with pytest.raises(UsageError, match=r"column v has text that is not UTF-8: b'Z\\xfcrich'"):
+        pairs(file, key="id")
+
+
+def test_an_export_writes_no_other_kind_of_file(tmp_path: Path) -> None:
+    for name in ("t.csv.gz", "t.parquet.gz", "t.tsv", "t"):
+        with pytest.raises(UsageError, match=r"ends in .csv or .parquet"):
+            export_format(name, None)
+    assert export_format("t.csv.gz", "csv") == "csv"
+    os.mkfifo(tmp_path / "t.csv")
+    with pytest.raises(UsageError, match="is no file"):
+        write_pairs([("a", 1)], {}, str(tmp_path / "t.csv"), None)

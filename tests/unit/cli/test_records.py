@@ -14,6 +14,7 @@ from kaspr_delta.cli.records import read_lines
 from kaspr_delta.errors import UsageError
 from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.serde.table_text import hashable
+from tests.manifests import manifests
 from tests.unit.cli.conftest import Kaspr
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
@@ -128,3 +129,30 @@ def test_a_followed_topic_gives_the_records_that_come(kaspr: Kaspr, tmp_path: Pa
     assert [json.loads(line)["key"] for line in answer.out.splitlines()] == ["new"]
     wrong = kaspr("consume", "raw-orders", "--from", "yesterday", "--warehouse", tmp_path / "wh")
     assert (wrong.code, wrong.err) == (2, "'yesterday' is no time: write it as 2024-05-01T12:00:00Z\n")
+
+
+def test_records_without_a_key_are_chosen_and_headers_are_text(kaspr: Kaspr, tmp_path: Path) -> None:
+    (tmp_path / "app.yaml").write_text(manifests("shop", "KasprTable/counted: {from: {topic: clicks}, count: {}}\n"))
+    at = ("--warehouse", tmp_path / "wh")
+    kaspr("apply", "-f", tmp_path / "app.yaml", *at)
+    (tmp_path / "r.jsonl").write_text(
+        '{"key": "null", "value": 1}\n{"value": 2, "headers": {"n": 12345678901234567.89, "o": {"x": null}}}\n'
+    )
+    kaspr("produce", "clicks", tmp_path / "r.jsonl", *at)
+    (record,) = map(json.loads, kaspr("consume", "clicks", "--key", "null", *at).out.splitlines())
+    assert (record["value"], record["headers"]) == (2, {"n": "12345678901234567.89", "o": '{"x":null}'})
+    (record,) = map(json.loads, kaspr("consume", "clicks", "--key", '"null"', *at).out.splitlines())
+    assert record["value"] == 1
+
+
+def test_a_damaged_registry_is_a_sentence(kaspr: Kaspr, tmp_path: Path) -> None:
+    (tmp_path / "app.yaml").write_text(manifests("shop", "KasprTable/orders: {}\n"))
+    at = ("--warehouse", tmp_path / "wh")
+    kaspr("apply", "-f", tmp_path / "app.yaml", *at)
+    for commit in (tmp_path / "wh" / "shop" / "_kaspr_resources" / "_delta_log").glob("*1.json"):
+        commit.write_bytes(commit.read_bytes()[:100])
+    for command in (("get", "all"), ("status",), ("table", "orders", "dump"), ("dead-letters",)):
+        answer = kaspr(*command, *at)
+        assert answer.code == 1
+        assert "_kaspr_resources is damaged: " in answer.err
+        assert "Traceback" not in answer.err

@@ -146,6 +146,23 @@ def test_mistakes_in_a_file_of_values_have_their_places(tmp_path: Path) -> None:
     assert str(finding) == "gone.yaml:1:1: error: these values cannot be read: No such file or directory"
 
 
+def test_a_number_that_is_written_in_another_way_is_a_warning(tmp_path: Path) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text(
+        ["a: 1.10\nb: 007 # a code\n", " {x: 1}\nd: 1.5\ne: '1.10'\nf: true\n{g: 1_000, h: 2}\n"][0]
+        + "d: 1.5\ne: '1.10'\nf: yes\n"
+    )
+    values, findings = read_values(file, "values.yaml")
+    assert (values["a"], values["b"], values["e"]) == (1.1, 7, "1.10")
+    assert [(str(one.location), one.hint) for one in findings] == [
+        ("values.yaml:1:4", 'put it in quotes if it is text: "1.10"'),
+        ("values.yaml:2:4", 'put it in quotes if it is text: "007"'),
+    ]
+    file.write_text("{g: 1e3, h: 2}\n")
+    (finding,) = read_values(file, "values.yaml")[1]
+    assert finding.hint.endswith('"1e3"')
+
+
 def test_a_value_that_nothing_uses_is_a_warning() -> None:
     assert [str(one) for one in unused(["regoin", "n"], ["region", "n"])] == [
         "--set:1:1: warning: no manifest has a parameter 'regoin' (did you mean 'region'?)"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from kaspr_delta.errors import UsageError
+from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.typed_text import TypedText, ordered
@@ -137,7 +137,7 @@ class TypedRows:
         nothing = pa.nulls(batch.num_rows)
         names = [column.name for column in self.plan.columns]
         has = {name: batch.column(name) if name in batch.schema.names else nothing for name in names}
-        columns = (column.to_pylist() for column in has.values())
+        columns = (_objects(name, column) for name, column in has.items())
         rows = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
         found = [self.texts_of(from_columns(self.plan.row, row)) for row in rows]
         texts = (
@@ -263,6 +263,15 @@ def upsert_of(plan: TablePlan, *, timely: bool = False) -> Upsert:
 def rows_of(batch: pa.Table) -> Iterator[Row]:
     """The rows of a table with the columns of Row."""
     return map(Row._make, zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+def _objects(name: str, column: pa.Array) -> list[Any]:
+    """The values of a column. Raises SerializationError for a date or a time that Python does not have."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except OverflowError:
+        raise SerializationError(f"column {name} has a date or a time that is not in the years 1 to 9999") from None
+    return values
 
 
 def rows_that_count(rows: Iterable[Row], rank: Callable[[Row], Any]) -> dict[tuple[str, int], Row]:

@@ -19,17 +19,25 @@ _EXTENSION = b"ARROW:extension:name"
 
 
 def parquet_table(file: BinaryIO | str, name: str) -> pa.Table:
-    """The rows of a Parquet file, or of a folder of them. Raises UsageError for a file that is no Parquet file."""
-    from pyarrow.parquet import ParquetFile, read_table
+    """The rows of a Parquet file. Raises UsageError for a file that is none."""
+    from pyarrow.parquet import ParquetFile
 
     # Spark writes INT96, whose years are those of microseconds, not those of nanoseconds as Arrow takes them.
     unit = "us"
     try:
-        if isinstance(file, str):
-            return read_table(file, coerce_int96_timestamp_unit=unit)
         return ParquetFile(file, coerce_int96_timestamp_unit=unit).read()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UsageError(f"{name} cannot be read as Parquet: {error}") from error
+
+
+def names_in(file: str) -> list[str]:
+    """The columns of a Parquet file. Raises UsageError for a file that is none."""
+    from pyarrow.parquet import read_schema
+
+    try:
+        return [one.name for one in read_schema(file) if not _numbers_rows(one.name, one.type)]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UsageError(f"{file} cannot be read as Parquet: {error}") from error
 
 
 def arrow_rows(table: pa.Table, name: str) -> Iterator[FileRow]:
@@ -119,6 +127,8 @@ def _values(column: pa.Array, called: str, name: str) -> list[Any]:
         values: list[Any] = column.to_pylist()
     except OverflowError:
         raise _out_of_range(called, name) from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name}: column {called} has text that is not UTF-8: {error.object[:40]!r}") from None
     return values
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.files.arrow_rows import arrow_rows, parquet_table
 from kaspr_delta.serde.files.delimited import delimited_rows
+from kaspr_delta.serde.files.parquet_folder import parquet_folder
 from kaspr_delta.serde.files.rows import FileRow, without_problems
 from kaspr_delta.serde.files.text_stream import not_utf8, readable, text_stream
 from kaspr_delta.serde.json_text import parse_line
@@ -75,7 +76,7 @@ def rows_of_path(path: str, file_format: RowFormat) -> Iterator[FileRow]:
     """The rows of a file of this machine, or of a folder of Parquet files. Raises UsageError as ``file_rows``."""
     try:
         if file_format == "parquet" and Path(path).is_dir():
-            yield from arrow_rows(parquet_table(path, path), path)
+            yield from parquet_folder(Path(path))
             return
         with Path(path).open("rb") as data:
             yield from file_rows(data, path, file_format)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple
 
 from kaspr_delta.errors import UsageError
 
 # So many problems of a file are shown; of the others the number.
 _SHOWN_PROBLEMS = 10
+
+
+class PartitionText(str):
+    """The value of a column that stands in the name of a folder of Parquet files."""
+
+    __slots__ = ()
 
 
 class FileRow(NamedTuple):
@@ -45,6 +51,10 @@ def without_problems(rows: Iterable[FileRow]) -> Iterator[FileRow]:
 
 
 def first_row(rows: Iterator[FileRow]) -> tuple[FileRow | None, Iterator[FileRow]]:
-    """The first row, if there is one, and all rows."""
-    first = list(islice(rows, 1))
-    return (first[0] if first else None), chain(first, rows)
+    """The first row that has cells, if there is one, and all rows."""
+    before = list[FileRow]()
+    for row in rows:
+        before.append(row)
+        if row.cells is not None:
+            return row, chain(before, rows)
+    return None, iter(before)

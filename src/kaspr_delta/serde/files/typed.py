@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.serde.files.rows import FileRow
+from kaspr_delta.serde.files.rows import FileRow, PartitionText
 from kaspr_delta.serde.json_text import parse_line
 from kaspr_delta.serde.long_fraction import fraction_of
 from kaspr_delta.serde.typed_values import misfit, read, shown, written
@@ -27,6 +27,9 @@ _MOMENT = re.compile(
     _DAY.pattern + r"(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?\s?(Z|UTC|[+-]\d{2}(?::?\d{2})?)?)?", re.ASCII
 )
 _MICROSECOND_DIGITS = 6
+_WHOLE = {"TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL"}
+# Up to here all whole numbers are floats.
+_FLOATS_END = 1 << 53
 
 
 def typed_row(row: FileRow, columns: Iterable[Column]) -> dict[str, Any]:
@@ -75,8 +78,13 @@ def _of_text(of: Type, cell: str | None, name: str) -> Any:
 
 def _of_object(of: Type, cell: Any, name: str) -> Any:
     """The value of a cell that has a type: of Parquet or of JSON."""
+    if isinstance(cell, PartitionText):
+        return _of_text(of, str(cell), name)
     if cell is None or (of.name == "STRING" and isinstance(cell, str)):
         return cell
+    if of.name in _WHOLE and isinstance(cell, float) and abs(cell) >= _FLOATS_END:
+        message = f"{name} is {of}, and {shown(cell)} is a fraction of 64 bits, too large to have all its digits"
+        raise SerializationError(f"{message}: write the column as whole numbers (in pandas Int64)")
     return read(of, written(of, cell, name))
 
 

@@ -28,7 +28,7 @@ JSON_COLUMN, BASE64_COLUMN = ":json", ":base64"
 """Ends of names of columns with JSON text, or with base64: ``export`` writes there what no plain cell holds."""
 
 # No number has leading zeros, a plus or an exponent: such a text is more likely a code. Python reads no longer one.
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,4000})(\.\d+)?", re.ASCII)
+_NUMBER = re.compile(r"(-?(?:0|[1-9]\d{0,4000}))(\.\d+)?", re.ASCII)
 _TRUTH = {"true": True, "false": False}
 # Up to here all whole numbers are floats.
 _WHOLE = 1 << 53
@@ -43,7 +43,10 @@ def field_value(text: str) -> Any:
     match = _NUMBER.fullmatch(text)
     if match is None:
         return _TRUTH.get(text, text)
-    return int(text) if match[1] is None else whole_or_fraction(fraction_of(text))
+    whole, fraction = match.groups()
+    if fraction is None:
+        return int(whole)
+    return int(whole) if not fraction.strip(".0") and whole != "-0" else fraction_of(text)
 
 
 def json_value(value: Any, *, exact: bool = False) -> Any:  # noqa: PLR0911  one a kind of values

@@ -7,11 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
+from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.dialect import DATAFUSION
 from kaspr_delta.storage.layout import SYSTEM
 from kaspr_delta.storage.namespace import lock_in_time
 from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.readable import reason_of
 from kaspr_delta.storage.system_tables import RetryTables, RowsByName, arrow_rows
 
 # Seconds to wait for another process: that long a lease lasts that a killed one left, and a bit.
@@ -28,10 +32,17 @@ class NativeSystemTables(RetryTables):
     many_transactions: ClassVar[bool] = True
 
     def rows(self, table: str, clauses: str = "") -> list[dict[str, Any]]:
-        return self.delta.rows(table, f"SELECT * FROM t {clauses}")
+        return self.query(table, f"SELECT * FROM t {clauses}")
 
     def query(self, table: str, sql: str) -> list[dict[str, Any]]:
-        return self.delta.rows(table, sql)
+        """The same. Raises SetupError for a damaged table."""
+        from deltalake.exceptions import DeltaError
+
+        try:
+            return self.delta.rows(table, sql)
+        except (DeltaError, pa.ArrowException) as error:
+            where = self.delta.folder(table)
+            raise SetupError(f"{table} is damaged: {reason_of(error)} (restore its files in {where})") from error
 
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self.delta.ensure(table, SYSTEM[table])
@@ -54,7 +65,7 @@ class NativeSystemTables(RetryTables):
         return held
 
     def having(self, table: str, columns: Sequence[str], condition: str) -> list[dict[str, Any]]:
-        return self.delta.rows(table, f"SELECT {', '.join(map(quoted, columns))} FROM t WHERE {condition}")
+        return self.query(table, f"SELECT {', '.join(map(quoted, columns))} FROM t WHERE {condition}")
 
     def append_once(self, table: str, rows: Callable[[], RowsByName]) -> int:
         return self.delta.append_once(table, rows)
