@@ -280,7 +280,7 @@ OF_RESOURCES = f"resource NOT LIKE '%{_OF_STATE}'"
 """The condition that a progress row belongs to a resource, not to its state (``state_ref``)."""
 
 
-DELAY = '["delay"]'
+DELAY = '["delay", "seconds"]'
 """The counter of a progress row that has a delay: the seconds from the oldest change of a stream to its first batch."""
 
 

@@ -20,7 +20,7 @@ LABELS = {
 
 _WORK = "work"
 _NATIVE_FAILURE = "native_failure"
-_NO_METRICS = frozenset({_WORK, _NATIVE_FAILURE, *json.loads(DELAY)})
+_NO_METRICS = frozenset({_WORK, _NATIVE_FAILURE, json.loads(DELAY)[0]})
 
 
 @dataclass(frozen=True, slots=True)
