@@ -45,7 +45,7 @@ def work(name: str) -> str:
 def work_of(counts: Mapping[str, int]) -> dict[str, int]:
     """The costs of a batch by name, out of all its counters."""
     found = [(json.loads(name), times) for name, times in counts.items()]
-    return {name: times for (kind, name, *_), times in found if kind == _WORK}
+    return {names[0]: times for (kind, *names), times in found if kind == _WORK}
 
 
 def failed_natively(failures: Mapping[NativeFailure, int]) -> dict[str, int]:
