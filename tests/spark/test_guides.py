@@ -57,6 +57,6 @@ def test_the_steps_of_a_guide_work_as_written(page: str, tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("KASPR_DELTA_WAREHOUSE", raising=False)
     steps = list(blocks(ROOT / "docs" / f"{page}.md"))
-    assert {"yaml", "json", "console"} <= {step.language for step in steps}
+    assert {"yaml", "console"} <= {step.language for step in steps}
     for step in steps:
         follow(step, tmp_path)
