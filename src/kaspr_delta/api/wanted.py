@@ -13,6 +13,7 @@ import pyarrow as pa
 from kaspr_delta.api.frames import Frames, table_of
 from kaspr_delta.api.records import ANY_KEY
 from kaspr_delta.engine.rows.sequence import end_of, offsets, version_of
+from kaspr_delta.serde.instants import microseconds
 from kaspr_delta.storage.lazy_session import because
 from kaspr_delta.storage.native.records import OnlySparkReadsError, records_appended
 from kaspr_delta.storage.opening import folder_tables
@@ -91,7 +92,8 @@ class Wanted:
         if self.key is not ANY_KEY:
             records = records.where(F.col("key").eqNullSafe(F.lit(self.key)))
         if self.since is not None:
-            records = records.where(F.col("timestamp") >= F.lit(self.since))
+            # As a literal, a time before 1582 would become another one.
+            records = records.where(F.col("timestamp") >= F.timestamp_micros(F.lit(microseconds(self.since))))
         if self.tail is not None:
             records = records.orderBy(F.desc("offset")).limit(self.tail)
         records = records.orderBy("offset")

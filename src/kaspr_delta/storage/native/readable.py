@@ -22,11 +22,16 @@ _ERRORS = (KasprError, OSError, ValueError, pa.ArrowException, LookupError, Type
 
 def read_errors() -> tuple[type[Exception], ...]:
     """The errors by which a table, a log or a checkpoint cannot be read."""
+    return (*_ERRORS, *damage_errors())
+
+
+def damage_errors() -> tuple[type[Exception], ...]:
+    """The errors of a table with a damaged file."""
     try:
         from deltalake.exceptions import DeltaError
     except ImportError:  # a warehouse is read without delta-rs
-        return _ERRORS
-    return (*_ERRORS, DeltaError)
+        return (pa.ArrowException,)
+    return (pa.ArrowException, DeltaError)
 
 
 def readable(what: str, read: Callable[[], Result]) -> Result | str:

@@ -7,15 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import pyarrow as pa
-
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.dialect import DATAFUSION
 from kaspr_delta.storage.layout import SYSTEM
 from kaspr_delta.storage.namespace import lock_in_time
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.readable import reason_of
+from kaspr_delta.storage.native.readable import damage_errors, reason_of
 from kaspr_delta.storage.system_tables import RetryTables, RowsByName, arrow_rows
 
 # Seconds to wait for another process: that long a lease lasts that a killed one left, and a bit.
@@ -36,11 +34,9 @@ class NativeSystemTables(RetryTables):
 
     def query(self, table: str, sql: str) -> list[dict[str, Any]]:
         """The same. Raises SetupError for a damaged table."""
-        from deltalake.exceptions import DeltaError
-
         try:
             return self.delta.rows(table, sql)
-        except (DeltaError, pa.ArrowException) as error:
+        except damage_errors() as error:
             where = self.delta.folder(table)
             raise SetupError(f"{table} is damaged: {reason_of(error)} (restore its files in {where})") from error
 
