@@ -234,14 +234,10 @@ def test_the_result_of_a_join_is_exported_with_the_types_of_its_rows(tmp_path: P
     }
 
 
-def test_rows_are_printed_as_load_reads_them(tmp_path: Path) -> None:
-    schema = "id INT, at TIMESTAMP_NTZ, utc TIMESTAMP, bits BINARY, of ARRAY<DOUBLE>"
-    (tmp_path / "shop.yaml").write_text(manifests("shop", f'KasprTable/items: {{schema: "{schema}", key: [id]}}'))
-    app = Application.open(tmp_path / "shop.yaml", warehouse=tmp_path / "wh")
+def test_rows_are_printed_with_the_json_of_their_types() -> None:
     at = datetime.fromisoformat("2024-07-01T10:00:00")
     row = {"id": 1, "at": at, "utc": at.replace(tzinfo=timezone.utc), "bits": b"abcd", "of": [inf, 1.5]}
-    app.table("items").put({1: row})
-    (printed,) = (json.loads(json_line(one)) for one in json_rows(app.table("items").rows()))
+    (printed,) = (json.loads(json_line(one)) for one in json_rows([(1, row)]))
     assert printed == {
         "key": 1,
         "value": {
@@ -252,9 +248,6 @@ def test_rows_are_printed_as_load_reads_them(tmp_path: Path) -> None:
             "of": ["Infinity", 1.5],
         },
     }
-    (tmp_path / "again.jsonl").write_text(json.dumps(printed))
-    app.table("items").load(str(tmp_path / "again.jsonl"))
-    assert app.table("items").get(1) == row
     assert list(json_rows([(b"a", {"left": b"b", "right": {"x": b"c"}})])) == [
         {"key": b"a", "value": {"left": b"b", "right": {"x": "Yw=="}}}
     ]
