@@ -62,8 +62,7 @@ class Document:
     @property
     def ref(self) -> ResourceRef:
         """The resource; also one of a kind that only another version knows."""
-        known = is_kind(self.kind)
-        return ResourceRef(short_kind(self.kind) if known else self.kind.removeprefix("Kaspr").lower(), self.name)
+        return ResourceRef(_short(self.kind), self.name)
 
     @property
     def data(self) -> dict[str, Any]:
@@ -132,7 +131,7 @@ def without(before: Iterable[Document], kind: str, name: str) -> list[Document]:
     documents = list(before)
     left = [document for document in documents if document.id != (kind, name)]
     if len(left) == len(documents):
-        raise NotFoundError.among(short_kind(kind), name, [other.name for other in documents if other.kind == kind])
+        raise NotFoundError.among(_short(kind), name, [other.name for other in documents if other.kind == kind])
     return left
 
 
@@ -185,6 +184,10 @@ def accepted_plans(documents: Iterable[Document]) -> tuple[tuple[Plan, ...], dic
         if one.application in apps:
             refused.setdefault(one, apps[one.application])
     return tuple(_with_refused(plan, refused) for plan in plans if plan.application not in apps), refused
+
+
+def _short(kind: str) -> str:
+    return short_kind(kind) if is_kind(kind) else kind.removeprefix("Kaspr").lower()
 
 
 def _mapping(value: object) -> dict[str, Any]:

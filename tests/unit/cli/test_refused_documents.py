@@ -110,6 +110,7 @@ def test_a_kind_that_another_version_knows_waits_and_can_be_deleted(warehouse: P
         assert "sink/priced" in map(str, dict(app.plan.waiting))
         assert app.table("orders").get("O1") == {"product": "P1"}
     assert kaspr("status", "--warehouse", warehouse).code == 0
+    assert "no sink 'other'" in kaspr("delete", "kasprsink", "other", "--warehouse", warehouse).err
     assert kaspr("delete", "KasprSink", "priced", "--warehouse", warehouse).code == 0
     assert "priced" not in {one.name for one in registry.documents()}
 
