@@ -101,7 +101,7 @@ _REVISION = b"--revision"
 
 def _content(file: Path) -> bytes | None:
     with contextlib.suppress(OSError):
-        return file.read_bytes()
+        return file.read_bytes() or None  # it may be written at the moment
     return None
 
 
