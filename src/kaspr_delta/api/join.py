@@ -67,11 +67,7 @@ class JoinHandle(Frames):
     def to_arrow(self) -> pa.Table:
         """All results with key, left and right, or key and the selected columns; types are inferred from the rows."""
         rows = self.rows()
-        names: tuple[str, ...] = ("left", "right")
-        if self.join.select is not None:
-            row = self.application.table_or_result(self.join.name).row_type
-            names = () if row is None else tuple(column.name for column in row.fields)
-        columns = {name: [value[name] for _, value in rows] for name in names}
+        columns = {name: [value[name] for _, value in rows] for name in self._shown}
         return table_of({"key": [key for key, _ in rows], **columns})
 
     def to_dict(self) -> dict[Any, Any]:
@@ -112,11 +108,16 @@ class JoinHandle(Frames):
         if not self.delta.exists(self.spark, self.join.result):
             return {}
         types = {column.name: column.type for column in self.delta.columns(self.spark, self.join.result)}
-        names = ["key", "left", "right", "timestamp"]
-        if self.join.select is not None:
-            row = self.application.table_or_result(self.join.name).row_type
-            names = ["key", *(() if row is None else (column.name for column in row.fields)), WRITTEN_AT]
+        names = ("key", *self._shown, "timestamp" if self.join.select is None else WRITTEN_AT)
         return {name: types[name] for name in names if name in types}
+
+    @property
+    def _shown(self) -> tuple[str, ...]:
+        """The columns beside the key: the sides, or those that the join selects."""
+        if self.join.select is None:
+            return ("left", "right")
+        row = self.application.table_or_result(self.join.name).row_type
+        return () if row is None else tuple(column.name for column in row.fields)
 
     def _decoded(self, rows: DataFrame) -> DataFrame:
         from kaspr_delta.storage.spark.decoded import decoded

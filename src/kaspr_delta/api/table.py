@@ -21,7 +21,7 @@ from kaspr_delta.serde.files.arrow_rows import arrow_rows
 from kaspr_delta.serde.files.untyped import number_first, other_kind
 from kaspr_delta.serde.instants import moment_of
 from kaspr_delta.serde.table_text import TableText
-from kaspr_delta.serde.typed_values import json_of_row
+from kaspr_delta.serde.typed_values import plain_json
 from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.lazy_session import because
@@ -252,8 +252,13 @@ def json_rows(rows: Iterable[tuple[Any, Any]]) -> Iterator[dict[str, Any]]:
         fields = key._asdict() if isinstance(key, Windowed) else {"key": key}
         # The sides of a join's result are values of their own.
         is_pair = isinstance(value, dict) and value.keys() == {"left", "right"}
-        shown = {side: json_of_row(one) for side, one in value.items()} if is_pair else json_of_row(value)
-        yield {**{name: json_of_row(one) for name, one in fields.items()}, "value": shown}
+        shown = {side: _json(one) for side, one in value.items()} if is_pair else _json(value)
+        yield {**{name: _json(one) for name, one in fields.items()}, "value": shown}
+
+
+def _json(value: Any) -> Any:
+    """The JSON of a key, value or side; one that is bytes as a whole is left as it is."""
+    return value if isinstance(value, bytes) else plain_json(value, keeps_local=True)
 
 
 def as_dict(rows: Pairs, name: str) -> dict[Any, Any]:

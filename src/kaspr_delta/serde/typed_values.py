@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timezone
 from decimal import Context, Decimal
+from functools import partial
 from struct import pack, unpack
 from typing import Any
 from uuid import UUID
@@ -129,19 +130,23 @@ def to_columns(of: Type, value: Any) -> Any:
             return value
 
 
-def plain_json(value: Any) -> Any:
+def plain_json(value: Any, *, keeps_local: bool = False) -> Any:
     """The JSON of a value whose type is not known: dates are ISO text, bytes base64, decimals have all digits.
 
     Other types are left to ``json_text``. There dates are midnights and bytes ``str()``, because Kaspr has no types.
+    With ``keeps_local`` a time without a zone, as of TIMESTAMP_NTZ, has none in its text: ``load`` reads it so.
 
     >>> plain_json({"day": date(2024, 5, 1), "raw": b"a", "price": Decimal("1E+1")})
     {'day': '2024-05-01', 'raw': 'YQ==', 'price': '10'}
+    >>> plain_json([datetime(2024, 7, 1, 10)], keeps_local=True)
+    ['2024-07-01T10:00:00']
     """
+    plain = partial(plain_json, keeps_local=keeps_local)
     match value:
         case Mapping():
-            return {plain_json(name): plain_json(item) for name, item in value.items()}
+            return {plain(name): plain(item) for name, item in value.items()}
         case list() | tuple():
-            return [plain_json(item) for item in value]
+            return [plain(item) for item in value]
         case bytes():
             return base64.b64encode(value).decode()
         case Decimal() if value.is_finite():
@@ -149,32 +154,8 @@ def plain_json(value: Any) -> Any:
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case _:
-            return value.isoformat() if type(value) is date else value
-
-
-def json_of_row(value: Any) -> Any:
-    """The JSON of a row as commands print it, and as ``load`` reads it again.
-
-    A time without a zone has none there either. Bytes that are the whole of a key, value or side are left as they are.
-
-    >>> json_of_row({"at": datetime(2024, 7, 1, 10), "raw": b"a"}), json_of_row(b"a")
-    ({'at': '2024-07-01T10:00:00', 'raw': 'YQ=='}, b'a')
-    """
-    match value:
-        case Mapping():
-            return {plain_json(name): _json_of_cell(item) for name, item in value.items()}
-        case list() | tuple():
-            return [_json_of_cell(item) for item in value]
-        case bytes():
-            return value
-        case _:
-            return _json_of_cell(value)
-
-
-def _json_of_cell(value: Any) -> Any:
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return value.isoformat()
-    return json_of_row(value) if isinstance(value, Mapping | list | tuple) else plain_json(value)
+            is_local = keeps_local and isinstance(value, datetime) and value.tzinfo is None
+            return value.isoformat() if is_local or type(value) is date else value
 
 
 # -- writing: a ValueError or an ArithmeticError of a writer says that the value is not of the type -------------------

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -112,7 +111,8 @@ class BatchRunner:
                 return
             decision = self.resource.decide_early(changes, self.log.end.metadata.state, self.folding.unmerged)  # 1 to 4
             set_adaptive(spark, self.delta.limits, decision.effects)
-            self._commit(spark, decision, number, timing, self._delay())  # steps 5 and 6
+            decision = replace(decision, counts={**decision.counts, **self._delay()})
+            self._commit(spark, decision, number, timing)  # steps 5 and 6
 
     def tick(self, spark: SparkSession, *, ending: bool) -> int:
         """Run a batch that the clock has made due; return the number of its input rows: 0 after a failure."""
@@ -179,18 +179,10 @@ class BatchRunner:
         self.failure = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
         return self.failure
 
-    def _commit(
-        self,
-        spark: SparkSession,
-        decision: Decision,
-        stream: int,
-        timing: BatchTiming,
-        further: Mapping[str, int] = MappingProxyType({}),
-    ) -> None:
-        """Steps 5 and 6, with ``further`` counters."""
+    def _commit(self, spark: SparkSession, decision: Decision, stream: int, timing: BatchTiming) -> None:
         if decision.effects.max_rows == 0 and decision.state == self.log.end.metadata.state:
             return
-        metadata = BatchMetadata(stream, decision.rows_in, {**decision.counts, **further}, decision.state)
+        metadata = BatchMetadata(stream, decision.rows_in, decision.counts, decision.state)
         timing.done("decide")
         # Step 5: commit.
         if decision.direct is not None and self._append_directly(spark, decision.direct, metadata, timing):

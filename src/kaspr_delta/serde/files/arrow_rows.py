@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -24,20 +25,25 @@ def parquet_table(file: BinaryIO | str, name: str) -> pa.Table:
 
     # Spark writes INT96, whose years are those of microseconds, not those of nanoseconds as Arrow takes them.
     unit = "us"
-    try:
+    with _as_parquet(name):
         return ParquetFile(file, coerce_int96_timestamp_unit=unit).read()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise UsageError(f"{name} cannot be read as Parquet: {error}") from error
 
 
 def names_in(file: str) -> list[str]:
     """The columns of a Parquet file. Raises UsageError for a file that is none."""
     from pyarrow.parquet import read_schema
 
-    try:
+    with _as_parquet(file):
         return [one.name for one in read_schema(file) if not _numbers_rows(one.name, one.type)]
+
+
+@contextmanager
+def _as_parquet(name: str) -> Iterator[None]:
+    """Raise UsageError if a file is no Parquet file."""
+    try:
+        yield
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise UsageError(f"{file} cannot be read as Parquet: {error}") from error
+        raise UsageError(f"{name} cannot be read as Parquet: {error}") from error
 
 
 def arrow_rows(table: pa.Table, name: str) -> Iterator[FileRow]:

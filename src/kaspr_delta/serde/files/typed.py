@@ -11,6 +11,7 @@ from typing import Any
 
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.files.rows import FileRow, PartitionText
+from kaspr_delta.serde.files.untyped import FLOATS_END
 from kaspr_delta.serde.json_text import parse_line
 from kaspr_delta.serde.long_fraction import fraction_of
 from kaspr_delta.serde.typed_values import misfit, read, shown, written
@@ -28,8 +29,6 @@ _MOMENT = re.compile(
 )
 _MICROSECOND_DIGITS = 6
 _WHOLE = {"TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL"}
-# Up to here all whole numbers are floats.
-_FLOATS_END = 1 << 53
 
 
 def typed_row(row: FileRow, columns: Iterable[Column]) -> dict[str, Any]:
@@ -82,7 +81,7 @@ def _of_object(of: Type, cell: Any, name: str) -> Any:
         return _of_text(of, str(cell), name)
     if cell is None or (of.name == "STRING" and isinstance(cell, str)):
         return cell
-    if of.name in _WHOLE and isinstance(cell, float) and abs(cell) >= _FLOATS_END:
+    if of.name in _WHOLE and isinstance(cell, float) and abs(cell) >= FLOATS_END:
         message = f"{name} is {of}, and {shown(cell)} is a fraction of 64 bits, too large to have all its digits"
         raise SerializationError(f"{message}: write the column as whole numbers (in pandas Int64)")
     return read(of, written(of, cell, name))

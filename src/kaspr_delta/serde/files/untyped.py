@@ -31,7 +31,7 @@ JSON_COLUMN, BASE64_COLUMN = ":json", ":base64"
 _NUMBER = re.compile(r"(-?(?:0|[1-9]\d{0,4000}))(\.\d+)?", re.ASCII)
 _TRUTH = {"true": True, "false": False}
 # Up to here all whole numbers are floats.
-_WHOLE = 1 << 53
+FLOATS_END = 1 << 53
 
 
 def field_value(text: str) -> Any:
@@ -124,7 +124,7 @@ def whole_or_fraction(number: Any) -> Any:
     >>> [whole_or_fraction(one) for one in (100.0, 9.5, "100.0")]
     [100, 9.5, '100.0']
     """
-    is_whole = type(number) is float and number.is_integer() and abs(number) < _WHOLE
+    is_whole = type(number) is float and number.is_integer() and abs(number) < FLOATS_END
     is_minus_zero = number == 0 and math.copysign(1, number) < 0
     return int(number) if is_whole and not is_minus_zero else number
 

@@ -162,11 +162,9 @@ class DeltaRs:
         if opened is None:
             return 0
         counted = rows_by_statistics(opened)
-        return (
-            sum(batch.num_rows for batch in self.query(table, "SELECT 1 FROM t", version))
-            if counted is None
-            else counted
-        )
+        if counted is None:
+            return sum(batch.num_rows for batch in self.query(table, "SELECT 1 FROM t", version))
+        return counted
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
