@@ -26,8 +26,8 @@ define install
 endef
 compile = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url --no-annotate \
   --custom-compile-command "make lock"
-# In a process for each core. Tests that need Java are in one of them, which begins with them: they share one Spark session.
-PYTEST = $(BIN)/python -m pytest -n logical --dist loadscope $(if $(DURATIONS),--file-durations)
+# In a process for each core; where one dies the run ends, with the name of its test. Tests that need Java are in one of them, which begins with them: they share one Spark session.
+PYTEST = $(BIN)/python -m pytest -n logical --max-worker-restart 0 --dist loadscope $(if $(DURATIONS),--file-durations)
 EXTRAS = --extra local --extra databricks --extra notebooks --extra serve --extra s3 --extra telemetry
 
 .DEFAULT_GOAL := help
@@ -104,7 +104,7 @@ test-lowest: lowest-3.10 lowest-3.12 ## Run the tests that need no Java with the
 lowest-%: setup
 	@if test -z "$(call found,$*)"; then echo "skipped: there is no Python $*"; else \
 	  $(MAKE) --no-print-directory $(VENV)-lowest-$*/.kaspr-delta-ready && \
-	  $(VENV)-lowest-$*/bin/python -m pytest -q -n logical --dist worksteal \
+	  $(VENV)-lowest-$*/bin/python -m pytest -q -n logical --max-worker-restart 0 --dist worksteal \
 	  -m "not spark and not slow and not further and not browser" --ignore tests/spark --ignore tests/s3 -W default; fi
 
 $(VENV)-lowest-%/.kaspr-delta-ready: lanes/lowest.lock $(READY)

@@ -19,6 +19,8 @@ _POLL = 0.2
 # The deadlines of threads inside a block, by thread id. Each operation on the dictionary is atomic.
 _deadlines: dict[int, float] = {}
 _starting = threading.Lock()
+# Held while a deadline is removed and its exception is sent.
+_ending = threading.Lock()
 _watch: threading.Thread | None = None
 
 
@@ -44,7 +46,9 @@ class at_most:  # noqa: N801  reads as a statement; a class, because every event
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if _deadlines.pop(get_ident(), None) is None and kind is not EventTimeoutError:
-            # The watch has just removed the deadline: its exception is still to come, and must arrive here.
+            # The watch has removed the deadline. Its exception is sent once it releases the lock, and arrives here.
+            with _ending:
+                pass
             for _ in range(100):
                 time.sleep(0.001)
 
@@ -59,8 +63,8 @@ def _start_watch() -> None:
 
 def _forget_watch() -> None:
     """Reset the state in a forked process: it has the variable, but not the thread."""
-    global _watch, _starting
-    _watch, _starting = None, threading.Lock()
+    global _watch, _starting, _ending
+    _watch, _starting, _ending = None, threading.Lock(), threading.Lock()
     _deadlines.clear()
 
 
@@ -73,5 +77,11 @@ def _keep_watch() -> None:
         now = monotonic()
         for thread, deadline in list(_deadlines.items()):
             # Only the thread that removes the deadline ends the block: the late thread, or this one.
-            if deadline < now and _deadlines.pop(thread, None) is not None:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(EventTimeoutError))
+            if deadline < now:
+                _end(thread)
+
+
+def _end(thread: int) -> None:
+    with _ending:
+        if _deadlines.pop(thread, None) is not None:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(EventTimeoutError))

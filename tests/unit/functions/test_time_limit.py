@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from unittest import mock
 
 import pytest
 
+from kaspr_delta.functions import time_limit
 from kaspr_delta.functions.time_limit import EventTimeoutError, at_most
 
 
@@ -18,6 +23,11 @@ def watched_closely(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def loop_for_ever() -> None:
     while True:
+        pass
+
+
+def until_late() -> None:
+    while threading.get_ident() in time_limit._deadlines:
         pass
 
 
@@ -59,6 +69,19 @@ def test_a_block_near_its_limit_ends_or_times_out() -> None:
             outcomes.append("ended")
         time.sleep(0.002)
     assert set(outcomes) == {"late", "ended"}
+
+
+def test_the_error_of_a_slow_watch_arrives_in_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(thread: Any, error: Any) -> None:
+        time.sleep(0.3)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, error)
+
+    slow = mock.Mock(wraps=ctypes)
+    slow.pythonapi.PyThreadState_SetAsyncExc = slowly
+    monkeypatch.setattr(time_limit, "ctypes", slow)
+    with pytest.raises(EventTimeoutError), at_most(0.05):
+        until_late()
+    time.sleep(0.4)
 
 
 def test_only_the_thread_over_its_limit_is_stopped() -> None:

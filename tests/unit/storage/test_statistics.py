@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
 from pyspark.errors import PySparkException
 
+from kaspr_delta.storage import statistics
 from kaspr_delta.storage.statistics import Statistics, retried
 
 CONFLICT = PySparkException("[DELTA_CONCURRENT_APPEND] Files were added by a concurrent update.")
@@ -15,16 +17,16 @@ CONFLICT = PySparkException("[DELTA_CONCURRENT_APPEND] Files were added by a con
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     taken: list[float] = []
-    monkeypatch.setattr("time.sleep", taken.append)
+    monkeypatch.setattr(statistics, "time", SimpleNamespace(sleep=taken.append))
     return taken
 
 
 def test_a_conflict_is_tried_again_with_growing_pauses_and_counted(pauses: list[float]) -> None:
-    statistics = Statistics()
-    assert retried(mock.Mock(side_effect=[CONFLICT, CONFLICT, "done"]), statistics) == "done"
+    counts = Statistics()
+    assert retried(mock.Mock(side_effect=[CONFLICT, CONFLICT, "done"]), counts) == "done"
     assert pauses == sorted(pauses)
     assert len(pauses) == 2
-    assert [statistics.drain().conflicts for _ in range(2)] == [2, 0]
+    assert [counts.drain().conflicts for _ in range(2)] == [2, 0]
 
 
 def test_a_conflict_that_does_not_end_is_raised(pauses: list[float]) -> None:

@@ -70,7 +70,7 @@ DONE = StatementState.SUCCEEDED
 
 
 def test_a_statement_is_waited_for_and_its_parts_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(sql_warehouse, "time", SimpleNamespace(sleep=lambda _: None, monotonic=lambda: 0))
     pending = answer(StatementState.PENDING)
     asking, api = warehouse(pending, answer(DONE, part([["1"]], following=1)), part([["2"], [None]]))
     assert list(asking.rows("SELECT 1")) == [["1"], ["2"], [None]]
