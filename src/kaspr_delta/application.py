@@ -125,6 +125,8 @@ class Application:
         self._refreshed: Plan | None = None
         # The resources that a continuous run leaves out until they are rebuilt.
         self._stale: dict[ResourceRef, _Stale] = {}
+        # The version of the registry at which manifests were read that are not applied.
+        self._holds_until: int | None = None
 
     @classmethod
     def open(  # noqa: PLR0913  each says where to find something
@@ -135,6 +137,7 @@ class Application:
         app: str | None = None,
         origin: str = "",
         revision: str = "",
+        apply: bool = True,
         spark: SparkSession | None = None,
         profile: str | None = None,
         limits: Limits | None = None,
@@ -146,7 +149,8 @@ class Application:
 
         Resources applied from other files stay. Resources that are no longer in this file or folder are removed. If it
         lies in another place each time, ``origin``, a relative path, says that it is the same. With a ``revision`` (see
-        ``revision_of``) a folder of another one, deployed since, is left alone: what was applied before is used.
+        ``revision_of``) a folder of another one, deployed since, is left alone: what was applied before is used. Unless
+        ``apply``, the manifests hold in this process only, until others are applied; a first time they are applied.
 
         ``warehouse`` is a folder, ``s3://BUCKET/PATH``, or ``unity://CATALOG.SCHEMA/VOLUME``; by default the
         environment variable ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application if there are
@@ -185,14 +189,15 @@ class Application:
         if spark is None and location.is_unity:
             spark = start()
         registry = Registry(opened_system(spark, delta))
-        if new is None or path is None:
-            documents = registry.documents()
-        else:
+        version = None if apply else registry.version  # before the documents are read: no change is missed
+        documents = registry.documents() if new is None or not apply else []
+        if new is not None and path is not None:
             update = partial(updated, new=new, root=Path(origin) if origin else Path(path).absolute())
-            _, documents = registry.change(update)
+            documents = update(documents) if documents else registry.change(update)[1]
         if not documents:
             raise NotFoundError(f"{other}. Nothing was") if other else location.nothing_applied
         opened = cls(spark or start, delta, only_applied_plan(documents, name), bound=bound)
+        opened._holds_until = version
         if other:
             opened._registry.warn("KasprApp", opened.plan.application, OTHER_DEPLOYMENT, other)
         opened._refresh(listed=spark is not None)
@@ -596,6 +601,10 @@ class Application:
 
     def _reload(self) -> None:
         """Make the plan again if manifests or tables of others have changed."""
+        if self._holds_until is not None and self._registry.version == self._holds_until:
+            self._refresh()
+            return
+        self._holds_until = None
         documents = self._registry.documents()
         applied = self._registry.plan(documents)
         if applied is None:

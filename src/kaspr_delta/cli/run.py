@@ -73,6 +73,9 @@ def run(
     ] = "auto",
     origin: OriginOption = "",
     revision: RevisionOption = "",
+    apply: Annotated[
+        bool, typer.Option("--apply/--no-apply", hidden=True, help="Apply the manifests, or only run by them.")
+    ] = True,
     grant: Annotated[
         list[str] | None,
         typer.Option(
@@ -130,7 +133,7 @@ def run(
     grants, on_internal = ([Grant.of(text) for text in texts or ()] for texts in (grant, grant_internal))
     if progress == "json":
         log_as_json()
-    application = target.open(path, origin, revision)
+    application = target.open(path, origin, revision, apply=apply)
     application.check(only or [])
     grant_missing(application.spark, application.delta.namespace, grants)
     grant_missing(application.spark, application.delta.namespace, on_internal, internal=True)
@@ -247,7 +250,8 @@ def rebuild(
     with only the rows that differ.
 
     With --dry-run the result stays as it is. The rows that would be added, removed or changed are counted, and written
-    into the table differences__NAME beside it, with the row before and after. The rebuild drops that table.
+    into the table differences__NAME beside it, with the row before and after. The rebuild drops that table. The
+    manifests of PATH are not applied then.
 
     With --show new the view current__NAME, which resources with onChange: side-by-side have, shows the new result, in
     one commit; with --show old it shows the stored one again, as it does after a rebuild.
@@ -272,7 +276,7 @@ def rebuild(
         options = [*only, *(["--patience", patience] if wait else [])]
         operate(deployed, target.app, profile, ["rebuild", resource, *options])
         return
-    application = target.open(path, origin, revision)
+    application = target.open(path, origin, revision, apply=not dry_run)
     work = partial(_compare if dry_run else _rebuild, application, resource)
     if show is not None:
         work = partial(_show, application, resource, show)

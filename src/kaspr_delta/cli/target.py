@@ -91,7 +91,9 @@ class Target:
         loaded = load_path(path, values=self.values)
         return together([loaded, LoadedManifests((), tuple(unused(self._set, loaded.values)))])
 
-    def open(self, path: Path | None = None, origin: str = "", revision: str = "") -> Application:
+    def open(
+        self, path: Path | None = None, origin: str = "", revision: str = "", *, apply: bool = True
+    ) -> Application:
         """The application, with the manifests of an optional path. Raises what ``Application.open`` raises."""
         from kaspr_delta.application import Application
 
@@ -101,6 +103,7 @@ class Target:
             app=self.app,
             origin=origin,
             revision=revision,
+            apply=apply,
             starting=starting_spark,
             values=self.given,
         )

@@ -94,14 +94,15 @@ class JobBuilder:
         job.continuous = Continuous(task_retry_mode=TaskRetryMode.ON_FAILURE)
         return job
 
-    def of_task(self, task: TaskPlan) -> Job:
+    def of_task(self, task: TaskPlan, *, applies: bool) -> Job:
         """A job for a task of the manifests, started by the task's schedule; without a schedule, on demand.
 
-        If no trigger can express the schedule, a run that never ends keeps it.
+        If no trigger can express the schedule, a run that never ends keeps it. Unless it ``applies`` the manifests, it
+        only runs by them: they are not those of a run of the other resources that an earlier deployment began.
         """
         trigger = trigger_of(task.schedule) if task.schedule is not None else None
         endless = task.schedule is not None and trigger is None
-        made = self._task(task_key((task.ref,)), (task.ref,), task.description, endless=endless)
+        made = self._task(task_key((task.ref,)), (task.ref,), task.description, endless=endless, applies=applies)
         job = self.job(f"{self.plan.application}: {task.ref}", [made if endless else self._ending(made, ())])
         job.description = task.description or None
         if isinstance(trigger, CronSchedule):
@@ -168,15 +169,22 @@ class JobBuilder:
             () if unit.key == EVERYTHING else unit.resources,
             unit.description,
             endless=endless,
-            first=not unit.after,
+            reads=not unit.after,
         )
 
-    def _task(
-        self, key: str, resources: tuple[ResourceRef, ...], description: str, *, endless: bool, first: bool = True
+    def _task(  # noqa: PLR0913  a task of each kind of job
+        self,
+        key: str,
+        resources: tuple[ResourceRef, ...],
+        description: str,
+        *,
+        endless: bool,
+        reads: bool = True,
+        applies: bool = True,
     ) -> Task:
-        """A task that runs these resources, or all. Those after the ``first`` ones run what these have applied.
+        """A task that runs these resources, or all. It ``reads`` the manifests unless it comes after another one.
 
-        So all tasks of a run have the same manifests, whatever is deployed meanwhile.
+        If it ``applies`` them too, those that come after it run by them, whatever is deployed meanwhile.
         """
         wanted = self.deployment
         title = " + ".join(map(str, resources)) or f"everything of {self.plan.application}"
@@ -184,13 +192,14 @@ class JobBuilder:
         ending += ["--all-dead-letters", "fail"]
         parameters = [
             "run",
-            *([*self.manifests, *wanted.values_option] if first else []),
+            *([*self.manifests, *wanted.values_option] if reads else []),
+            *([] if applies else ["--no-apply"]),
             "--app",
             self.plan.application,
             *(text for resource in resources for text in ("--only", str(resource))),
             "--warehouse",
             self.storage.warehouse,
-            *(self.granting() if first else ()),
+            *(self.granting() if reads else ()),
             *(["--continuous", "--every", wanted.every, "--until-changed", _DEPLOYED] if endless else ending),
         ]
         return self.compute.task(key, f"{title}: {description}" if description else title, parameters)

@@ -153,7 +153,7 @@ def _jobs_that_run(
     keeps_schedules = bool(work) and layout == "one" and deployment.endless
     for task in plan.tasks:
         if task.schedule is None or not keeps_schedules:
-            yield f"{key}__{task_key((task.ref,))}", builder.of_task(task), task.location
+            yield f"{key}__{task_key((task.ref,))}", builder.of_task(task, applies=not work), task.location
 
 
 def layout_of(plan: Plan, deployment: Deployment) -> Layout:

@@ -52,3 +52,25 @@ def test_a_run_of_other_manifests_before_anything_was_applied_says_so(tmp_path: 
     Application.open(warehouse=tmp_path / "wh").delete("table", "products")
     with pytest.raises(NotFoundError, match=r"shop does not hold the manifests .* Nothing was"):
         Application.open(tmp_path / "shop", warehouse=tmp_path / "wh", app="shop", revision=revision)
+
+
+def test_manifests_that_are_not_applied_hold_in_one_process_until_others_are_applied(tmp_path: Path) -> None:
+    def opened(*, apply: bool) -> Application:
+        return Application.open(tmp_path / "shop", warehouse=tmp_path / "wh", origin="bundles/shop", apply=apply)
+
+    def applied() -> list[str]:
+        return [table.name for table in Application.open(warehouse=tmp_path / "wh").plan.tables]
+
+    deployed(tmp_path / "shop", "orders")
+    opened(apply=False)
+    assert applied() == ["orders"]  # the first manifests of an application
+    deployed(tmp_path / "shop", "orders", "products")
+    alone = opened(apply=False)
+    assert [table.name for table in alone.plan.tables] == ["orders", "products"]
+    alone._reload()
+    assert [table.name for table in alone.plan.tables] == ["orders", "products"]
+    assert applied() == ["orders"]
+    deployed(tmp_path / "shop", "prices")
+    opened(apply=True)
+    alone._reload()
+    assert [table.name for table in alone.plan.tables] == applied() == ["prices"]

@@ -28,10 +28,11 @@ class FakeOpen:
         app: str | None = None,
         origin: str,
         revision: str,
+        apply: bool,
         values: dict[str, Any],
         starting: object,  # noqa: ARG002
     ) -> None:
-        assert (path, origin, revision, values) == (None, "", "", {})
+        assert (path, origin, revision, apply, values) == (None, "", "", True, {})
         self.warehouse, self.app = warehouse, app
         raise NotFoundError("as far as here")
 

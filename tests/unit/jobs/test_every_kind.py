@@ -112,6 +112,26 @@ def test_tasks_of_the_manifests_are_jobs_of_their_own(bundle: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("mode", ["scheduled", "continuous"])
+def test_tasks_of_the_manifests_leave_applying_them_to_the_job_of_all_other_resources(bundle: Path, mode: str) -> None:
+    made = deployed(bundle, mode=mode, layout="group")
+    parameters = {
+        key: [task["python_wheel_task"]["parameters"] for task in job_of(made, key)["tasks"]] for key in made.jobs
+    }
+    leaving = {key for key, tasks in parameters.items() if any("--no-apply" in one for one in tasks)}
+    assert leaving == {f"every_kind__{key}" for key in TASKS}
+    applying = {key for key, (first, *_) in parameters.items() if first[0] == "run" and "--revision" in first} - leaving
+    assert applying
+
+
+def test_tasks_alone_apply_their_manifests(bundle: Path) -> None:
+    for kind in ("agents", "joins", "tables", "webviews"):
+        (bundle / "bundles" / "every-kind" / f"{kind}.yaml").unlink()
+    (task,) = job_of(deployed(bundle), "every_kind__task_once")["tasks"]
+    assert "--revision" in task["python_wheel_task"]["parameters"]
+    assert "--no-apply" not in task["python_wheel_task"]["parameters"]
+
+
 @pytest.mark.parametrize("compute", ["serverless", "cluster"])
 def test_only_a_task_that_no_trigger_can_start_runs_without_end(bundle: Path, compute: str) -> None:
     made = deployed(bundle, compute=compute)
