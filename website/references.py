@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from website.manifests import KINDS, kind_page
 from website.pages import DOCS, ROOT
 from website.python_api import python_page
@@ -10,6 +12,7 @@ FOLDER = f"{DOCS}/reference"
 _NOTE = "<!-- Written by `python -m website.references` from the code. -->\n\n"
 
 
+@cache
 def references() -> dict[str, str]:
     """The texts of the pages, by their place in the repository."""
     pages = {"python.md": python_page(), **{f"{kind}.md": kind_page(kind) for kind in KINDS}}

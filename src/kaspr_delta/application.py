@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kaspr_delta.control import health
-from kaspr_delta.control.documents import documents_of, kind_among, without
+from kaspr_delta.control.documents import Document, documents_of, kind_among, without
 from kaspr_delta.control.events import COMPARED, OTHER_DEPLOYMENT, REBUILD_REQUIRED, REBUILT, since_in
 from kaspr_delta.control.registry import Registry
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
@@ -92,6 +92,15 @@ class _Stale(NamedTuple):
     version: int
 
 
+Update = Callable[[list[Document]], list[Document]]
+
+
+def _with(documents: list[Document], own: Update | None) -> tuple[list[Document], Update | None]:
+    """The documents that were applied with those of one's own, and whatever puts these there while they are missing."""
+    after = documents if own is None else own(documents)
+    return after, None if after == documents else own
+
+
 class Application:
     """An application on a warehouse.
 
@@ -125,8 +134,8 @@ class Application:
         self._refreshed: Plan | None = None
         # The resources that a continuous run leaves out until they are rebuilt.
         self._stale: dict[ResourceRef, _Stale] = {}
-        # The version of the registry at which manifests were read that are not applied.
-        self._holds_until: int | None = None
+        # Puts manifests that are not applied in the place of those that are.
+        self._own: Update | None = None
 
     @classmethod
     def open(  # noqa: PLR0913  each says where to find something
@@ -149,8 +158,9 @@ class Application:
 
         Resources applied from other files stay. Resources that are no longer in this file or folder are removed. If it
         lies in another place each time, ``origin``, a relative path, says that it is the same. With a ``revision`` (see
-        ``revision_of``) a folder of another one, deployed since, is left alone: what was applied before is used. Unless
-        ``apply``, the manifests hold in this process only, until others are applied; a first time they are applied.
+        ``revision_of``) a folder of another one, deployed since, is left alone: what was applied before is used. With
+        ``apply=False`` the manifests are used by this object only, unless they are the application's first ones. It
+        makes tables that are missing, and changes no other one.
 
         ``warehouse`` is a folder, ``s3://BUCKET/PATH``, or ``unity://CATALOG.SCHEMA/VOLUME``; by default the
         environment variable ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application if there are
@@ -189,15 +199,21 @@ class Application:
         if spark is None and location.is_unity:
             spark = start()
         registry = Registry(opened_system(spark, delta))
-        version = None if apply else registry.version  # before the documents are read: no change is missed
-        documents = registry.documents() if new is None or not apply else []
-        if new is not None and path is not None:
-            update = partial(updated, new=new, root=Path(origin) if origin else Path(path).absolute())
-            documents = update(documents) if documents else registry.change(update)[1]
+        own: Update | None = None
+        if new is None or path is None:
+            documents = registry.documents()
+        else:
+            own = partial(updated, new=new, root=Path(origin) if origin else Path(path).absolute())
+            documents = [] if apply else registry.documents()
+            if any(one.application == name for one in documents):
+                documents, own = _with(documents, own)
+            else:
+                _, documents = registry.change(own)
+                own = None
         if not documents:
             raise NotFoundError(f"{other}. Nothing was") if other else location.nothing_applied
         opened = cls(spark or start, delta, only_applied_plan(documents, name), bound=bound)
-        opened._holds_until = version
+        opened._own = own
         if other:
             opened._registry.warn("KasprApp", opened.plan.application, OTHER_DEPLOYMENT, other)
         opened._refresh(listed=spark is not None)
@@ -601,11 +617,7 @@ class Application:
 
     def _reload(self) -> None:
         """Make the plan again if manifests or tables of others have changed."""
-        if self._holds_until is not None and self._registry.version == self._holds_until:
-            self._refresh()
-            return
-        self._holds_until = None
-        documents = self._registry.documents()
+        documents, self._own = _with(self._registry.documents(), self._own)
         applied = self._registry.plan(documents)
         if applied is None:
             # Manifests that this version refuses, of a newer one, change nothing here.
@@ -639,6 +651,12 @@ class Application:
             return
         if not listed:
             self.delta.create_schema(self.spark)  # lists its tables: another process may have dropped some
+        if self._own is not None:
+            # Only tables that are missing are made: others are those of what was applied, by which others run.
+            waiting = create_tables(self.spark, self.delta, known, lambda *_: True)
+            self.plan = replace(self._typed, adds=False, waits=True).follow(without_waiting(known, waiting))
+            self._refreshed = known
+            return
         layouts = self._settled.layouts()
 
         def has(table: str, layout: Layout) -> bool:

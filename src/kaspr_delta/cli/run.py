@@ -250,8 +250,7 @@ def rebuild(
     with only the rows that differ.
 
     With --dry-run the result stays as it is. The rows that would be added, removed or changed are counted, and written
-    into the table differences__NAME beside it, with the row before and after. The rebuild drops that table. The
-    manifests of PATH are not applied then.
+    into the table differences__NAME beside it, with the row before and after. The rebuild drops that table.
 
     With --show new the view current__NAME, which resources with onChange: side-by-side have, shows the new result, in
     one commit; with --show old it shows the stored one again, as it does after a rebuild.
@@ -276,7 +275,7 @@ def rebuild(
         options = [*only, *(["--patience", patience] if wait else [])]
         operate(deployed, target.app, profile, ["rebuild", resource, *options])
         return
-    application = target.open(path, origin, revision, apply=not dry_run)
+    application = target.open(path, origin, revision)
     work = partial(_compare if dry_run else _rebuild, application, resource)
     if show is not None:
         work = partial(_show, application, resource, show)

@@ -45,12 +45,14 @@ class at_most:  # noqa: N801  reads as a statement; a class, because every event
         _deadlines[get_ident()] = monotonic() + self._seconds
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if _deadlines.pop(get_ident(), None) is None and kind is not EventTimeoutError:
-            # The watch has removed the deadline. Its exception is sent once it releases the lock, and arrives here.
-            with _ending:
-                pass
-            for _ in range(100):
-                time.sleep(0.001)
+        if _deadlines.pop(get_ident(), None) is not None or kind is EventTimeoutError:
+            return
+        # The watch has removed the deadline. Until it releases the lock it may put it back, or send its exception. That
+        # arrives here.
+        with _ending:
+            is_back = _deadlines.pop(get_ident(), None) is not None
+        for _ in range(0 if is_back else 100):
+            time.sleep(0.001)
 
 
 def _start_watch() -> None:
@@ -78,10 +80,14 @@ def _keep_watch() -> None:
         for thread, deadline in list(_deadlines.items()):
             # Only the thread that removes the deadline ends the block: the late thread, or this one.
             if deadline < now:
-                _end(thread)
+                _end(thread, deadline)
 
 
-def _end(thread: int) -> None:
+def _end(thread: int, deadline: float) -> None:
+    """End a thread's block, unless the thread has left it, and perhaps has entered another one."""
     with _ending:
-        if _deadlines.pop(thread, None) is not None:
+        found = _deadlines.pop(thread, None)
+        if found == deadline:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(EventTimeoutError))
+        elif found is not None:
+            _deadlines[thread] = found

@@ -46,7 +46,7 @@ _DEPLOYED = "${workspace.state_path}/resources.json"
 class JobBuilder:
     """Makes the jobs of one application for one deployment.
 
-    Every task works on the ``storage``. Those that come after no other one apply the manifests, and make the ``grants``
+    Every task works on the ``storage``. Those that come after no other one read the manifests, and make the ``grants``
     that are missing, and the ``internal_grants`` on the schema of internal tables. Jobs know the ``revision`` of the
     manifests: a deployment of other manifests changes them, and restarts those that never end.
     """
@@ -206,7 +206,7 @@ class JobBuilder:
 
     @property
     def manifests(self) -> list[str]:
-        """The parameters of a task that applies the manifests, unless others were deployed since."""
+        """The parameters of a task that reads the manifests, unless others were deployed since."""
         folder = self.deployment.folder
         return [f"${{workspace.file_path}}/{folder}", "--origin", folder, "--revision", self.revision]
 

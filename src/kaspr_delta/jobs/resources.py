@@ -151,9 +151,11 @@ def _jobs_that_run(
             yield f"{key}__by_the_clock", builder.by_the_clock(key), plan.location
     # A run of everything that never ends keeps the schedules of tasks, too.
     keeps_schedules = bool(work) and layout == "one" and deployment.endless
+    # Tasks that run by what the first tasks of their run have applied.
+    later = deployment.mode == "scheduled" and any(unit.after for unit in work)
     for task in plan.tasks:
         if task.schedule is None or not keeps_schedules:
-            yield f"{key}__{task_key((task.ref,))}", builder.of_task(task, applies=not work), task.location
+            yield f"{key}__{task_key((task.ref,))}", builder.of_task(task, applies=not later), task.location
 
 
 def layout_of(plan: Plan, deployment: Deployment) -> Layout:

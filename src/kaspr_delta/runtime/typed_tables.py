@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kaspr_delta.control.source_tables import columns_in_folder, is_missing, looked_up, policy_notice, refusal
+from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan, SelectPlan, StoredTypes, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
@@ -30,12 +31,14 @@ if TYPE_CHECKING:
 class TypedTables:
     """Reads the typed tables of an application, and adds new columns to them if it ``adds``.
 
-    It does not look at a table that ``has`` got its layout.
+    If it ``waits``, a resource without its new columns waits for whoever adds them. It does not look at a table that
+    ``has`` got its layout.
     """
 
     spark: SparkSession
     delta: Tables
     adds: bool = True
+    waits: bool = False
     has: Settles = lambda _table, _layout: False
 
     def known(self, plan: Plan) -> Plan:
@@ -128,8 +131,14 @@ class TypedTables:
                 yield name, has, wanted
 
     def _widen(self, table: str, has: tuple[Column, ...], wanted: tuple[Column, ...]) -> tuple[list[str], list[str]]:
-        """Add missing columns. Returns their names, and the differences that added columns cannot solve."""
+        """Add missing columns. Returns their names, and the differences that added columns cannot solve.
+
+        Raises SetupError for columns that another process adds.
+        """
         added, problems = changed_columns(Type("STRUCT", fields=has), Type("STRUCT", fields=wanted))
+        if added and not problems and self.waits:
+            names = ", ".join(".".join(path) for path, _ in added)
+            raise SetupError(f"waits until its manifests are applied: its table gets more columns then ({names})")
         if added and not problems and self.adds:
             self.delta.add_columns(self.spark, table, added)
             return [".".join(map(quoted, path)) for path, _ in added], []

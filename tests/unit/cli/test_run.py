@@ -7,12 +7,20 @@ from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from kaspr_delta.application import Application
 from kaspr_delta.cli.interruption import Stop, stopped_by_change
-from kaspr_delta.errors import AlreadyRunningError, RebuildNeededError, ResourceFailedError, SetupError, may_pass
+from kaspr_delta.errors import (
+    AlreadyRunningError,
+    NotFoundError,
+    RebuildNeededError,
+    ResourceFailedError,
+    SetupError,
+    may_pass,
+)
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime.report import ResourceReport, RunReport
@@ -165,3 +173,10 @@ def test_a_run_that_another_deployment_overtook_ends_at_once(tmp_path: Path, sta
         file.write_text(state)
     with stopped_by_change(stop, file, revision="r1", every=60):
         assert stop.asked.wait(5 if stops else 0.2) is stops
+
+
+def test_manifests_are_run_by_without_applying_them(kaspr: Kaspr, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = mock.Mock(side_effect=NotFoundError("as far as here"))
+    monkeypatch.setattr(Application, "open", opened)
+    assert [kaspr("run", *option).code for option in ((), ("--no-apply",))] == [2, 2]
+    assert [call.kwargs["apply"] for call in opened.call_args_list] == [True, False]

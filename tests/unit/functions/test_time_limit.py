@@ -84,6 +84,30 @@ def test_the_error_of_a_slow_watch_arrives_in_its_block(monkeypatch: pytest.Monk
     time.sleep(0.4)
 
 
+def test_a_block_is_not_ended_for_the_one_before_it() -> None:
+    with at_most(10):
+        before = time_limit._deadlines[threading.get_ident()]
+    time.sleep(0.001)
+    with at_most(10):
+        time_limit._end(threading.get_ident(), before)
+        assert time_limit._deadlines[threading.get_ident()] > before
+        time.sleep(0.01)
+    assert threading.get_ident() not in time_limit._deadlines
+
+
+def test_a_block_that_ends_while_the_watch_looks_at_it_leaves_nothing_behind() -> None:
+    def put_back() -> None:
+        time_limit._deadlines[here] = deadline
+        time_limit._ending.release()
+
+    here = threading.get_ident()
+    time_limit._ending.acquire()
+    with at_most(10):
+        deadline = time_limit._deadlines.pop(here)
+        threading.Timer(0.1, put_back).start()
+    assert here not in time_limit._deadlines
+
+
 def test_only_the_thread_over_its_limit_is_stopped() -> None:
     def wait() -> None:
         with at_most(10):

@@ -112,14 +112,19 @@ def test_tasks_of_the_manifests_are_jobs_of_their_own(bundle: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("mode", ["scheduled", "continuous"])
-def test_tasks_of_the_manifests_leave_applying_them_to_the_job_of_all_other_resources(bundle: Path, mode: str) -> None:
-    made = deployed(bundle, mode=mode, layout="group")
+@pytest.mark.parametrize(
+    ("mode", "layout", "expected"),
+    [("scheduled", "group", TASKS), ("scheduled", "one", []), ("continuous", "group", [])],
+)
+def test_tasks_of_the_manifests_do_not_apply_them_beside_a_run_of_several_tasks(
+    bundle: Path, mode: str, layout: str, expected: list[str]
+) -> None:
+    made = deployed(bundle, mode=mode, layout=layout)
     parameters = {
         key: [task["python_wheel_task"]["parameters"] for task in job_of(made, key)["tasks"]] for key in made.jobs
     }
     leaving = {key for key, tasks in parameters.items() if any("--no-apply" in one for one in tasks)}
-    assert leaving == {f"every_kind__{key}" for key in TASKS}
+    assert leaving == {f"every_kind__{key}" for key in expected}
     applying = {key for key, (first, *_) in parameters.items() if first[0] == "run" and "--revision" in first} - leaving
     assert applying
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -113,7 +114,7 @@ def test_a_second_holder_is_refused_at_any_difference_of_clocks(
         time.now += 4
         time.while_settling = renewing(held, time)
         if wall is not None:
-            monkeypatch.setattr("kaspr_delta.storage.heartbeat.time.time", lambda: wall)
+            monkeypatch.setattr("kaspr_delta.storage.heartbeat.time", SimpleNamespace(time=lambda: wall))
         for _ in range(2):
             with pytest.raises(AlreadyRunningError) as refused, lease(path, time, ahead).held():
                 pytest.fail("two hold it")

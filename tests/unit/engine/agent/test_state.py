@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
@@ -58,7 +59,7 @@ def test_a_state_is_read_back_unchanged_and_unknown_fields_are_ignored() -> None
 
 def test_the_wait_begins_anew_only_if_records_were_processed(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = count(1_000.0)
-    monkeypatch.setattr("kaspr_delta.engine.agent.state.time.time", lambda: next(seconds))
+    monkeypatch.setattr("kaspr_delta.engine.agent.state.time", SimpleNamespace(time=lambda: next(seconds)))
     first = AgentState({"t": 0}, {"t": 0}).reached({"t": 5}).processed({})
     assert (first.waiting, first.done, first.since) == (True, {"t": 0}, 1_000)
     assert first.processed({}).since == 1_000  # the oldest record still waits

@@ -6,6 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -179,7 +180,7 @@ def test_a_commit_waits_for_others_a_little_longer_each_time_but_not_where_no_ot
     delta: DeltaRs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("kaspr_delta.storage.native.delta_rs.time.sleep", pauses.append)
+    monkeypatch.setattr("kaspr_delta.storage.native.delta_rs.time", SimpleNamespace(sleep=pauses.append))
     tries = iter([CommitFailedError("Failed to commit transaction: 4"), CommitFailedError("again"), None])
 
     def commit() -> str:
