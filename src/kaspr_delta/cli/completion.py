@@ -1,4 +1,4 @@
-"""Names for shell completion: the resources applied to a local warehouse, read from its disk without Spark."""
+"""Names for shell completion: the resources applied to a warehouse in a folder or bucket, read without Spark."""
 
 from __future__ import annotations
 

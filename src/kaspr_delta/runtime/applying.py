@@ -1,4 +1,4 @@
-"""Apply manifests to the registry, for `apply`, and report the outcome for each resource."""
+"""Apply manifests to the registry, and report the outcome for each resource."""
 
 from __future__ import annotations
 

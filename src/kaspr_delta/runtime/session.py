@@ -1,4 +1,4 @@
-"""The embedded Spark: one session with Delta on this machine, no server, no account."""
+"""The Spark session of a process: the embedded one, that of databricks-connect, or that of a cluster."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Streams:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Stop all queries, and fold the waiting batches of those that did not fail, as far as these do not rest."""
+        """Stop all queries, and fold the waiting batches of those that did not fail."""
         for query in self.queries.values():
             _stop_after_batch(query)
         for ref in self.queries:

@@ -81,7 +81,7 @@ class Layout:
 
     columns: str
     change_feed: bool = False
-    # A new reader starts at version 0: Delta keeps the log of such a table for ten years. In a folder old commits are
+    # A new reader starts at version 0: Delta keeps the log of such a table for ten years. On a disk old commits are
     # removed all the same, and their rows can still be read in order (native/old_commits.py).
     keeps_log: bool = False
     # Delta compacts a table of many small appends as part of an append.

@@ -35,7 +35,8 @@ class Limits:
 
     small_batch: Size = Size(20_000, 16 << 20)
     """Touched keys of a batch whose rows stay on the driver, and rows that Spark sends there for it. Up to there
-    shuffles, Python workers and reading back take more time than the driver does; with 100,000 rows no longer."""
+    shuffles, Python workers and reading back take more time than the driver does; with 100,000 rows no longer. Its
+    bytes are also those of rows that are put into a file before they go to Spark."""
 
     logged: Size = Size(200_000, 128 << 20)
     """Rows of a log, which have more columns, that the driver reads back where it merges them without Spark."""

@@ -369,7 +369,7 @@ class Tables:
     def policies(self, spark: SparkSession, table: str) -> tuple[str, ...]:
         """The names of attribute policies of Databricks that apply to a table, also those of its schema and catalog.
 
-        None elsewhere, and where they may not be seen. A process asks once for each table.
+        There are none elsewhere, and where they may not be seen. A process asks once for each table.
         """
         from pyspark.errors import PySparkException
 

@@ -236,7 +236,7 @@ def quickest(executor: Executor) -> ByColumn | Executor:
 
 
 def is_by_column(executor: Executor) -> bool:
-    """Whether the executor's agent uses only keys, values, times and tables, so that the quick way is enough."""
+    """Whether the functions of the executor's agent use only the value and tables: the quick way is enough."""
     plan, changelogs = executor.plan, executor.topics.changelogs
     if plan.take is not None or executor.clocks or not isinstance(executor.decoder, TopicDecoder):
         return False

@@ -30,7 +30,7 @@ class ResourceRun:
     recovery: Recovery
     # Whether a continuous run runs it in rounds, as on Spark Connect.
     in_rounds: bool = field(default=False, init=False)
-    # The stream that was started last. Of the one that ended last: its first batch, and the commits at its start.
+    # The stream that was started last. Of the one that ended last: the start in the log then, and its own commits.
     _stream: ContinuedStream | NewStream | None = field(default=None, init=False)
     _ended: tuple[BatchId, Mapping[str, Commit]] | None = field(default=None, init=False)
     # The sources of which the stream that was stopped last has read something.

@@ -54,7 +54,7 @@ def changed_by(commit: Commit) -> tuple[Column, Column]:
 
 @dataclass(frozen=True, slots=True)
 class KeyedTable:
-    """One table of the application."""
+    """One table with keys: of the application, of others, or the result of a join."""
 
     delta: Tables
     plan: TablePlan
