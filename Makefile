@@ -55,8 +55,8 @@ java: setup ## Check that local Spark has what it needs
 test: java ## Run the tests without the slow and further ones (DURATIONS=1: with the time of each file, and its limit)
 	$(PYTEST) -m "not slow and not further"
 
-test-fast: setup ## Run the tests that need no Java (DURATIONS=1: as above)
-	$(PYTEST) -m "not spark and not slow and not further" --ignore tests/spark
+test-fast: setup ## Run the tests that need no other process, neither Java nor a browser (DURATIONS=1: as above)
+	$(PYTEST) -m "not spark and not process and not slow and not further" --ignore tests/spark --ignore tests/s3
 
 test-all: java ## Run every test
 	$(BIN)/python -m pytest

@@ -63,10 +63,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests in tests/spark, which need the JVM."""
-    for item in items:
-        if Path(__file__).parent / "spark" in item.path.parents:
-            item.add_marker(pytest.mark.spark)
+    """Mark the tests in tests/spark, which need the JVM, and those in tests/s3, which need a server."""
+    for folder, mark in (("spark", pytest.mark.spark), ("s3", pytest.mark.process)):
+        for item in items:
+            if Path(__file__).parent / folder in item.path.parents:
+                item.add_marker(mark)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,8 @@ from tests.durations import FileDurations
 FILE = """
 import time, pytest
 
+pytestmark = pytest.mark.process
+
 @pytest.mark.spark
 def test_with_spark(): time.sleep(0.2)
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[3]
 ORDER_SYSTEM = ROOT / "bundles" / "order-system"
 ROWS = 10_000

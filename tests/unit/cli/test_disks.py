@@ -143,6 +143,7 @@ def test_doctor_writes_nothing_into_a_folder_that_is_no_warehouse(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.process
 def test_a_panic_of_delta_rs_on_a_full_disk_does_not_reach_standard_error(kaspr: Kaspr, tmp_path: Path) -> None:
     """Needs another process: Rust prints to the process's standard error, not to ``sys.stderr``."""
     with small_disk(tmp_path / "disk") as disk:

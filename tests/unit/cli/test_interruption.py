@@ -9,6 +9,8 @@ import pytest
 
 from kaspr_delta.cli.interruption import Stop
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize("seconds", [0.2, 0.5, 1])
 def test_ctrl_c_while_a_command_is_loaded_prints_no_stack(seconds: float) -> None:

@@ -83,6 +83,7 @@ def test_a_wrong_call_has_exit_code_2(kaspr: Kaspr, arguments: list[str]) -> Non
     assert "Traceback" not in answer.err
 
 
+@pytest.mark.process
 def test_commands_that_need_no_spark_do_not_import_it(tmp_path: Path) -> None:
     program = (
         "import sys, kaspr_delta\n"
@@ -118,6 +119,7 @@ SPARED = {
 }
 
 
+@pytest.mark.process
 def test_quick_commands_import_nothing_that_only_other_commands_need(tmp_path: Path) -> None:
     program = (
         "import sys\n"

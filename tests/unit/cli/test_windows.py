@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 NOT_ON_WINDOWS = ("fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty")
 COMMAND = f"import sys; sys.modules.update(dict.fromkeys({NOT_ON_WINDOWS})); from kaspr_delta.cli import main; main()"
 JOBS = COMMAND.replace(

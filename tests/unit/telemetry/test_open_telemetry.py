@@ -95,6 +95,7 @@ assert seen == [DONE]
 """
 
 
+@pytest.mark.process
 def test_a_collector_that_the_environment_names_gets_traces_and_metrics_of_the_application() -> None:
     from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest

@@ -40,6 +40,7 @@ WIDE, MIDDLE, NARROW = 1280, 768, 360
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.process,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: install Debian's chromium, or name KASPR_DELTA_CHROMIUM"),
 ]
 

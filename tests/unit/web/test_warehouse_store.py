@@ -131,6 +131,7 @@ def test_given_manifests_are_served_over_a_sql_warehouse() -> None:
     assert len(api.requests) == 1
 
 
+@pytest.mark.process
 def test_web_modules_are_imported_without_spark_and_pandas() -> None:
     """A Databricks App installs its packages at every start."""
     blocked = "import sys; sys.modules.update(dict.fromkeys(['pyspark', 'delta', 'pandas']))"
