@@ -25,7 +25,7 @@ from kaspr_delta.control.registry import Registry
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
-from kaspr_delta.plan.definition.resources import ResourceRef, Serializers, TablePlan, TopicPlan
+from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan, TopicPlan
 from kaspr_delta.plan.definition.waiting import in_words, without_waiting
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.runtime.applying import only_applied_plan, only_plan, updated
@@ -801,10 +801,8 @@ class Application:
         made = known_topics(self._system)
         if name not in made:
             raise NotFoundError.among("topic", name, [*(topic.name for topic in self.plan.topics), *made])
-        table = topic_table(name)
-        self.delta.create(self._spark, table, TOPIC)
-        plain = next((topic.serializers for topic in self.plan.topics), Serializers("json", "json"))
-        return TopicPlan(name, table, self.plan.default_partitions, plain)
+        self.delta.create(self._spark, topic_table(name), TOPIC)
+        return self.plan.named_topic(name)
 
 
 def _session_of(profile: str, location: Warehouse, spark: SparkSession | None) -> SparkSession:

@@ -24,7 +24,7 @@ from kaspr_delta.storage.native.delta_rs import DeltaRs, is_refused
 from kaspr_delta.storage.native.readable import read_errors, reason_of
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.spark.description import Description
-from kaspr_delta.storage.system_tables import SystemTables
+from kaspr_delta.storage.system_tables import SystemTables, known_topics
 
 ColumnsOf: TypeAlias = Callable[[str], "tuple[Column, ...] | str | None"]
 """The columns of a Delta table that others write; the reason if it cannot be read, None if only Spark can tell."""
@@ -174,10 +174,12 @@ def _read_by(plan: Plan, name: str) -> Iterator[str]:
 
 
 def as_found(system: SystemTables, plan: Plan) -> Plan:
-    """The plan in which resources wait also for tables of others in folders, as `run` would find them now.
+    """The plan with the topics that functions named, in which resources wait also for tables of others in folders.
 
-    In a catalog only a session looks at them.
+    They wait as `run` would find those tables now. In a catalog only a session looks at them.
     """
+    if plan.names_topics:
+        plan = plan.with_named_topics(known_topics(system))
     if not isinstance(system, NativeSystemTables):
         return plan
     delta = system.delta

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from kaspr_delta.api.join import StreamJoinHandle
 from kaspr_delta.application import Application
 from kaspr_delta.errors import KasprError, NotFoundError
-from kaspr_delta.plan.definition.resources import PipelinePlan, names_topics
 from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime.session import spark_session
 from kaspr_delta.spec.fixture import Changes, Expected, Outcome
@@ -134,9 +133,7 @@ class _Run:
     @property
     def _names_topics(self) -> bool:
         """Whether functions name topics, which do not exist before their first records."""
-        plan = self.application.plan
-        pipelines: tuple[PipelinePlan, ...] = (*plan.agents, *plan.tasks)
-        return any(map(names_topics, pipelines))
+        return self.application.plan.names_topics
 
     def _is_stream(self, join: str) -> bool:
         return isinstance(self.application.join(join), StreamJoinHandle)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kaspr_delta.control.documents import without
+from kaspr_delta.control.figures import plan_and_figures
 from kaspr_delta.errors import NotFoundError, UsageError
 from kaspr_delta.runtime.applying import apply_manifests, registry_of
 from kaspr_delta.spec.loader import load_path
@@ -67,6 +68,20 @@ def test_d_6_posted_records_are_on_their_topic_before_the_response(serving: Serv
         )
         assert sent is not None
         assert float(sent[1]) == 2
+
+
+def test_a_topic_that_a_function_named_has_a_page_and_is_listed(serving: Serving) -> None:
+    with serving(manifest("KasprWebView", "topic-publisher", PUBLISHER)) as shop:
+        assert shop.client.get("/ui/topic/t1").status_code == 404
+        shop.client.post("/topics/t1", json={"content": [{"key": "k", "value": {"a": "first"}}]})
+        page = shop.client.get("/ui/topic/t1")
+        assert page.status_code == 200
+        assert "first" in page.text
+        assert "topic/t1" in shop.client.get("/ui").text
+        assert "topic/t1" in shop.client.get("/ui/search?find=t1").text
+        registry = registry_of(Warehouse(str(shop.folder)), "shop")
+        plan, figures = plan_and_figures(registry, registry.documents())
+        assert [(topic.name, figures.rows(topic.delta_name)) for topic in plan.topics] == [("t1", 1)]
 
 
 def test_a_view_whose_records_cannot_be_written_answers_503(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:

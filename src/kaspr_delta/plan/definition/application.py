@@ -17,12 +17,13 @@ from kaspr_delta.plan.definition.resources import (
     TaskPlan,
     TopicPlan,
     WebViewPlan,
+    names_topics,
     sends_of,
 )
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.plan.drawing.picture import Edge, Picture, picture
 from kaspr_delta.plan.drawing.svg import html_of
-from kaspr_delta.plan.names import delta_name
+from kaspr_delta.plan.names import delta_name, topic_table
 from kaspr_delta.spec.app import OnGap
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.spec.diagnostics import Finding, Location
@@ -120,6 +121,21 @@ class Plan:
     def topic(self, name: str) -> TopicPlan | None:
         """The topic of that name."""
         return next((topic for topic in self.topics if topic.name == name), None)
+
+    def named_topic(self, name: str) -> TopicPlan:
+        """The topic of that name that only a function named. Its records are read as those of the first topic."""
+        serializers = next((topic.serializers for topic in self.topics), Serializers("json", "json"))
+        return TopicPlan(name, topic_table(name), self.default_partitions, serializers)
+
+    def with_named_topics(self, names: Collection[str]) -> Plan:
+        """The plan with the topics that functions named."""
+        named = (self.named_topic(name) for name in sorted(names) if self.topic(name) is None)
+        return replace(self, topics=(*self.topics, *named))
+
+    @property
+    def names_topics(self) -> bool:
+        """Whether a function computes the topic of a send."""
+        return any(map(names_topics, (*self.agents, *self.tasks, *self.web_views)))
 
     def table(self, name: str) -> TablePlan | None:
         """The table of that name."""
