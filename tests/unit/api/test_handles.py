@@ -281,6 +281,7 @@ def test_a_typed_table_is_exported_as_its_columns(tmp_path: Path) -> None:
     assert read_table(tmp_path / "items.parquet")["tags"].to_pylist() == [[("a", 1)], None]
 
 
+@pytest.mark.usefixtures("tables_with_own_ids")  # a copy is no creation, and two at once fail
 def test_several_writers_make_one_new_topic_and_each_record_is_there_once(tmp_path: Path) -> None:
     text = "KasprTable/t: {}\nKasprJoin/j: {leftStream: {topic: new}, rightTable: t, on: key, outputChannel: seen}"
     (tmp_path / "shop.yaml").write_text(manifests("shop", text))
