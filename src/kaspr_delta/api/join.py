@@ -48,6 +48,10 @@ class JoinHandle(Frames):
         """All results, ordered by key text, as pairs of key and ``{"left":…, "right":…}`` or the selected columns."""
         return self._pairs(self._scan())
 
+    def key_of_line(self, key: Any) -> Any:
+        """The key that a key of JSON lines stands for, as `kaspr-delta table NAME dump` prints it."""
+        return self._texts.keys.of_line(key)
+
     def rows_of(self, key: Any) -> Pairs:
         """The result for a key in the form of ``rows``; empty if there is none."""
         text = self._texts.keys.key(key)
@@ -194,7 +198,7 @@ class StreamJoinHandle(Frames):
         msg = f"join {name!r} gives a stream, which has no current value per key: use records(), or"
         raise UsageError(f"{msg} `kaspr-delta consume {channel}`, or make a table with `from: {{join: {name}}}`")
 
-    rows = rows_of = to_dict = export = explain = get
+    rows = rows_of = key_of_line = to_dict = export = explain = get
 
     def to_arrow(self) -> pa.Table:
         """The results as ``ChannelHandle.to_arrow`` returns them."""

@@ -148,7 +148,7 @@ def _texts(plan: TablePlan, source: str, rows: Iterable[FileRow], options: LoadO
         inferred = cells.row(row) if not json or (options.says_types and has_columns) else row
         key, value = _pair(inferred, options.key)
         if plan.typed is not None:
-            key, value = _of_lines(plan.typed, key, value)
+            key, value = table.of_line(key), row_of_line(plan.typed, value)
         return table.key(key), table.row(key, value)
 
     for row in without_problems(_with_cells(row, stored) for row in rows):
@@ -197,16 +197,12 @@ def _whole(key: Any) -> Any:
     return [_whole(part) for part in key] if isinstance(key, list) else whole_or_fraction(key)
 
 
-def _of_lines(typed: TypedPlan, key: Any, value: Any) -> tuple[Any, Any]:
-    """A key and a value of JSON lines with the types of a table, of which JSON has some as text, as ``dump`` prints."""
+def row_of_line(typed: TypedPlan, row: Any) -> Any:
+    """A row of JSON lines with the types of a table, of which JSON has some as text, as ``dump`` prints it."""
     types = {column.name: column.type for column in typed.columns}
-    if len(typed.key) == 1:
-        key = of_json(types[typed.key[0]], key, typed.key[0])
-    elif isinstance(key, list) and len(key) == len(typed.key):
-        key = [of_json(types[name], part, name) for name, part in zip(typed.key, key, strict=True)]
-    if isinstance(value, Mapping):
-        value = {name: of_json(types[name], one, name) if name in types else one for name, one in value.items()}
-    return key, value
+    if not isinstance(row, Mapping):
+        return row
+    return {name: of_json(types[name], one, name) if name in types else one for name, one in row.items()}
 
 
 def _columns(typed: TypedPlan, table: str, source: str, rows: Iterator[FileRow], key: Sequence[str]) -> Content:

@@ -146,6 +146,10 @@ class TableHandle(Frames):
         """
         self._write({self.table.text.key(key): None for key in keys_given(keys)})
 
+    def key_of_line(self, key: Any) -> Any:
+        """The key that a key of JSON lines stands for, as `kaspr-delta table NAME dump` prints it."""
+        return self.table.text.of_line(key)
+
     def get(self, key: Any) -> Any:
         """The value of a key, in a table with windows that of the newest window. None if there is none."""
         found = self.rows_of(key)
@@ -246,10 +250,13 @@ def _readable(texts: TableText, row: Row) -> tuple[Any, Any] | None:
         return None
 
 
-def json_rows(rows: Iterable[tuple[Any, Any]]) -> Iterator[dict[str, Any]]:
-    """Rows as JSON objects with key and value; those of a table with windows have the window's start and end."""
+def json_rows(rows: Iterable[tuple[Any, Any]], *, raw_keys: bool = True) -> Iterator[dict[str, Any]]:
+    """Rows as JSON objects with key and value; those of a table with windows have the window's start and end.
+
+    Bytes that are a key are left as they are, or base64 unless the table has ``raw_keys``.
+    """
     for key, value in rows:
-        fields = key._asdict() if isinstance(key, Windowed) else {"key": key}
+        fields = key._asdict() if isinstance(key, Windowed) else {"key": key if raw_keys else plain_json(key)}
         # The sides of a join's result are values of their own.
         is_pair = isinstance(value, dict) and value.keys() == {"left", "right"}
         shown = {side: _json(one) for side, one in value.items()} if is_pair else _json(value)

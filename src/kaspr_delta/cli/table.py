@@ -81,7 +81,7 @@ def table(
         return
     application = target.open()
     if action == "dump":
-        _print(handle_of(application, name).rows())
+        _print(handle_of(application, name).rows(), raw_keys=has_raw_keys(application, name))
     elif action == "put":
         _put(application, name, argument or "", value or "")
     else:
@@ -89,17 +89,22 @@ def table(
 
 
 def _get(application: Application, name: str, argument: str) -> None:
-    rows = handle_of(application, name).rows_of(key_of(argument, raw=has_raw_keys(application, name)))
+    handle, raw = handle_of(application, name), has_raw_keys(application, name)
+    rows = handle.rows_of(handle.key_of_line(key_of(argument, raw=raw)))
     if not rows:
         console().print(f"{name} has no row {argument}", markup=False)
         raise typer.Exit(1)
-    _print(rows)
+    _print(rows, raw_keys=raw)
 
 
 def _put(application: Application, name: str, argument: str, value: str) -> None:
     _refuse_join(application, name)
-    key = key_of(argument, raw=has_raw_keys(application, name))
-    application.table(name).put({key: key_of(value, raw=False)})
+    from kaspr_delta.api.load import row_of_line
+
+    key, row = key_of(argument, raw=has_raw_keys(application, name)), key_of(value, raw=False)
+    table = application.table(name)
+    typed = table.table.plan.typed
+    table.put([(table.key_of_line(key), row if typed is None else row_of_line(typed, row))])
     note(f"{name} has the row {argument}" if value != "null" else f"{name} has no row {argument}")
 
 
@@ -108,10 +113,10 @@ def _refuse_join(application: Application, name: str) -> None:
         raise UsageError(f"{name} is a join: write the tables that it joins")
 
 
-def _print(rows: Iterable[tuple[Any, Any]]) -> None:
+def _print(rows: Iterable[tuple[Any, Any]], *, raw_keys: bool) -> None:
     from kaspr_delta.api.table import json_rows
 
-    print_lines(json_rows(rows))
+    print_lines(json_rows(rows, raw_keys=raw_keys))
 
 
 def _load(target: Target, name: str, file: str, written_as: str | None, columns: Mapping[str, Sequence[str]]) -> None:

@@ -43,6 +43,10 @@ class TableText:
             raise SerializationError(msg)
         return self.key(key)
 
+    def of_line(self, key: Any) -> Any:
+        """The key that a key of JSON lines stands for, as `dump` prints it."""
+        return key
+
     def key_object(self, text: str) -> Any:
         """The key that a text stands for, as a dictionary key: lists are tuples, objects are ObjectKeys."""
         return hashable(self.event_key(text))

@@ -15,6 +15,7 @@ from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde import json_text
+from kaspr_delta.serde.files.typed import of_json
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_values import key_text, read, shown, written
 from kaspr_delta.spec.ddl import Type
@@ -44,6 +45,14 @@ class TypedText(TableText):
         if isinstance(key, list | tuple) and any(part is None for part in key):
             return None
         return self.key(key)
+
+    def of_line(self, key: Any) -> Any:
+        types, names = self.typed.key_types, self.typed.key
+        if len(types) == 1:
+            return of_json(types[0], key, names[0])
+        if not isinstance(key, list) or len(key) != len(types):
+            return key  # ``key`` refuses it
+        return [of_json(*one) for one in zip(types, key, names, strict=True)]
 
     def event_key(self, text: str) -> Any:
         types = self.typed.key_types
@@ -93,6 +102,9 @@ class PairText(TableText):
 
     def foreign_key(self, key: Any) -> str | None:
         return self.left.foreign_key(key)
+
+    def of_line(self, key: Any) -> Any:
+        return self.left.of_line(key)
 
     def event_key(self, text: str) -> Any:
         return self.left.event_key(text)

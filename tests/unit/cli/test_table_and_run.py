@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.manifests import manifests
 from tests.unit.cli.conftest import Kaspr
 
 ORDER_SYSTEM = Path(__file__).parents[3] / "bundles" / "order-system"
@@ -118,3 +120,17 @@ def test_manifests_with_an_error_or_that_are_missing_are_refused_before_spark_st
     assert answer.code == 1
     assert message in answer.err
     assert not (tmp_path / "wh").exists()
+
+
+def test_rows_with_keys_of_bytes_are_printed_as_they_are_loaded_and_found(tmp_path: Path, kaspr: Kaspr) -> None:
+    text = 'KasprTable/{}: {{key: id, schema: "id BINARY, n INT, at DATE"}}\n'
+    (tmp_path / "shop.yaml").write_text(manifests("shop", "".join(text.format(name) for name in ("one", "other"))))
+    table = partial(kaspr, "--warehouse", tmp_path / "wh", "table")
+    kaspr("--warehouse", tmp_path / "wh", "apply", "-f", tmp_path / "shop.yaml")
+    assert table("one", "put", "/wA=", '{"n": 1, "at": "2024-05-01"}').code == 0
+    line = '{"key":"/wA=","value":{"id":"/wA=","n":1,"at":"2024-05-01"}}\n'
+    assert [table("one", "dump").out, table("one", "get", "/wA=").out] == [line, line]
+    (tmp_path / "rows.jsonl").write_text(line)
+    assert table("other", "load", tmp_path / "rows.jsonl").code == 0
+    assert table("other", "dump").out == line
+    assert "is BINARY, and 'no base64' is not base64" in table("one", "get", "no base64").err

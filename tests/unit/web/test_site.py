@@ -81,6 +81,7 @@ def test_a_topic_that_a_function_named_has_a_page_and_is_listed(serving: Serving
         assert "topic/t1" in shop.client.get("/ui/search?find=t1").text
         registry = registry_of(Warehouse(str(shop.folder)), "shop")
         plan, figures = plan_and_figures(registry, registry.documents())
+        assert plan is not None
         assert [(topic.name, figures.rows(topic.delta_name)) for topic in plan.topics] == [("t1", 1)]
 
 
