@@ -19,6 +19,7 @@ from kaspr_delta.jobs.alerts import alerts
 from kaspr_delta.jobs.app import app_grant, has_web_views, web_app
 from kaspr_delta.jobs.dashboard import dashboard
 from kaspr_delta.jobs.deployment import Deployment
+from kaspr_delta.jobs.ignored import ignored_manifests
 from kaspr_delta.jobs.job import JobBuilder, never_ends
 from kaspr_delta.jobs.local_state import give_back_state
 from kaspr_delta.jobs.operations import doctor_job, operations_job
@@ -60,7 +61,8 @@ def application_resources(deployment: Deployment, root: Path) -> core.Resources:
     resources = core.Resources()
     given, _ = _given(deployment, root)
     revision = revision_of(root / deployment.folder, given)
-    plans, findings = build_plans(manifests_of(deployment, root))
+    plans, found = build_plans(manifests_of(deployment, root))
+    findings = (*ignored_manifests(root, deployment.folder), *found)
     for finding in findings:
         _report(resources, finding)
     if not has_errors(findings):
