@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kaspr_delta.control import health
-from kaspr_delta.control.documents import Document, documents_of, kind_among, without
+from kaspr_delta.control.documents import Document, documents_of, kind_among, root_of, without
 from kaspr_delta.control.events import COMPARED, OTHER_DEPLOYMENT, REBUILD_REQUIRED, REBUILT, since_in
 from kaspr_delta.control.registry import Registry
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
@@ -203,7 +203,7 @@ class Application:
         if new is None or path is None:
             documents = registry.documents()
         else:
-            own = partial(updated, new=new, root=Path(origin) if origin else Path(path).absolute())
+            own = partial(updated, new=new, root=Path(origin) if origin else root_of(path))
             documents = [] if apply else registry.documents()
             if any(one.application == name for one in documents):
                 documents, own = _with(documents, own)
@@ -640,8 +640,11 @@ class Application:
         Without a session, tables are not created, nor do they get new columns: the session that starts later does it.
         """
         known = self._known_now()
+        layouts = self._settled.layouts()
         if not is_running(self._spark):
-            plan = replace(self._typed, adds=False).follow(known)
+            plan = replace(
+                self._typed, adds=False, has=lambda table, layout: layouts.get(table) == layout.fingerprint
+            ).follow(known)
             if not is_running(self._spark):  # only Spark may know the table of another
                 self.plan = plan
             return
@@ -657,7 +660,6 @@ class Application:
             self.plan = replace(self._typed, adds=False, waits=True).follow(without_waiting(known, waiting))
             self._refreshed = known
             return
-        layouts = self._settled.layouts()
 
         def has(table: str, layout: Layout) -> bool:
             return layouts.get(table) == layout.fingerprint and not self.delta.was_created(table)

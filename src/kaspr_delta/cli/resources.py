@@ -105,7 +105,7 @@ def get(
 
     registry = applied_registry(target.location, target.app)
     if kinds.lower() in _EVENTS:
-        events = registry.events()
+        events = [event for event in registry.events() if name in {None, event.name}]
         _print(_list_of([_event_as_json(event) for event in events]), _event_lines(events), output)
         return
     documents = registry.documents()

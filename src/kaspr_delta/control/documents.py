@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -45,7 +46,7 @@ class Document:
     def of(cls, manifest: LoadedManifest, *, in_place: bool = True) -> Document:
         """The document of a manifest whose file lies where it says (``in_place``), or below an origin."""
         file, line = manifest.location.file, manifest.location.line
-        origin = str(Path(file).absolute()) if in_place else file
+        origin = str(root_of(file)) if in_place else file
         name = manifest.manifest.metadata.name
         return cls(manifest.manifest.kind, name, origin, file, line, manifest.text, datetime.now(timezone.utc))
 
@@ -112,6 +113,11 @@ def applied(before: Iterable[Document], new: Iterable[Document], root: Path | No
     if root is not None:
         old = {id_: one for id_, one in old.items() if id_ in fresh or not _is_below(one.origin, root)}
     return list((old | fresh).values())
+
+
+def root_of(path: str | Path) -> Path:
+    """The absolute path of a file or folder of manifests, without ``..``: however it is given, it is one."""
+    return Path(os.path.normpath(Path(path).absolute()))
 
 
 def _is_below(origin: str, root: Path) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
+from kaspr_delta.control.stored_tables import stored_misfits
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
@@ -174,9 +175,10 @@ def _read_by(plan: Plan, name: str) -> Iterator[str]:
 
 
 def as_found(system: SystemTables, plan: Plan) -> Plan:
-    """The plan with the topics that functions named, in which resources wait also for tables of others in folders.
+    """The plan with the topics that functions named, in which resources wait also because of tables in folders.
 
-    They wait as `run` would find those tables now. In a catalog only a session looks at them.
+    These are tables of others, and stored tables that do not fit. They wait as `run` would find those tables now. In a
+    catalog only a session looks at them.
     """
     if plan.names_topics:
         plan = plan.with_named_topics(known_topics(system))
@@ -184,7 +186,7 @@ def as_found(system: SystemTables, plan: Plan) -> Plan:
         return plan
     delta = system.delta
     _, reasons = looked_up(plan, lambda table: columns_in_folder(delta, table))
-    return waiting_with(plan, reasons)
+    return waiting_with(plan, {**stored_misfits(delta, plan), **reasons})
 
 
 def source_findings(delta: DeltaRs, plan: Plan, manifests: Iterable[LoadedManifest]) -> Iterator[Finding]:

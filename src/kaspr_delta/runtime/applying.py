@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from kaspr_delta.control.documents import Document, accepted_plans, applied, documents_of, loaded
+from kaspr_delta.control.documents import Document, accepted_plans, applied, documents_of, loaded, root_of
 from kaspr_delta.control.events import REBUILD_REQUIRED
 from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.registry import Registry
@@ -108,7 +108,7 @@ def apply_manifests(
     for plan in _chosen(runnable_plans(manifests), app):
         new = documents_of(manifests, plan.application)
         registry = registry_of(warehouse, plan.schema, plan.application)
-        update = partial(updated, new=new, root=None if path is None else path.absolute())
+        update = partial(updated, new=new, root=None if path is None else root_of(path))
         rebuilds = _new_rebuilds(registry, update)
         for reason in rebuilds.values():
             warn(reason)

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kaspr_delta.control.source_tables import columns_in_folder, is_missing, looked_up, policy_notice, refusal
+from kaspr_delta.control.stored_tables import is_plain, misfits, other_key, resources_with_tables, with_remedy
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan, SelectPlan, StoredTypes, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
-from kaspr_delta.plan.definition.typed_tables import changed_columns
 from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.spec.ddl import Column, Type, columns_of, quoted
-from kaspr_delta.storage.layout import PAIR, WRITTEN_AT
+from kaspr_delta.storage.layout import KEY, PAIR, WRITTEN_AT, Layout
 from kaspr_delta.storage.opening import folder_tables
 from kaspr_delta.storage.plan_tables import Settles, tables_kept_by
 from kaspr_delta.storage.tables import Tables
@@ -68,25 +68,21 @@ class TypedTables:
         """Add new columns to the stored tables. A resource whose columns were removed or changed otherwise waits."""
         waiting: dict[ResourceRef, str] = {}
         notices: list[str] = []
-        typed = [table for table in plan.tables if table.typed is not None and not table.is_foreign]
-        joins = [join for join in plan.joins if isinstance(join, TableTableJoinPlan)]
-        for resource in (*typed, *joins):
+        for resource in resources_with_tables(plan):
             reasons: list[str] = []
             new: list[str] = []
             with made_to_wait(waiting, resource.ref):
-                for table, has, wanted in self._stored(plan, resource):
-                    added, problems = self._widen(table, has, wanted)
+                for table, layout, has, wanted in self._stored(plan, resource):
+                    if layout.names_key:
+                        reasons += other_key(layout, self.delta.property_of(self.spark, table, KEY))
+                    added, problems = self._widen(resource, table, has, wanted)
                     reasons += problems
                     new += added
             if new:
                 names = ", ".join(dict.fromkeys(new))
                 notices.append(f"{resource.ref} has more columns from now on: {names}. Rows get them when they change")
             if reasons:
-                kind = resource.ref.kind
-                waiting[resource.ref] = (
-                    f"{'; '.join(dict.fromkeys(reasons))}: change it back, or make the {kind} anew with"
-                    f" `kaspr-delta delete {kind} {resource.name} --purge`"
-                )
+                waiting[resource.ref] = with_remedy(resource.ref, reasons)
         return replace(without_waiting(plan, waiting), notices=(*plan.notices, *notices))
 
     def columns_of_source(self, table: str) -> tuple[Column, ...] | str | None:
@@ -113,29 +109,33 @@ class TypedTables:
 
     def _stored(
         self, plan: Plan, resource: TablePlan | TableTableJoinPlan
-    ) -> Iterator[tuple[str, tuple[Column, ...], tuple[Column, ...]]]:
-        """The existing tables of a resource, with their columns, and the columns that they should have.
+    ) -> Iterator[tuple[str, Layout, tuple[Column, ...], tuple[Column, ...]]]:
+        """The existing tables of a resource, with their layouts, their columns, and those that they should have.
 
-        Of a join of JSON rows without a select only the result is looked at: it may have the columns of an earlier
-        select, and its channel has none. In the other tables of a join, columns that only an older version wrote do not
-        count.
+        See ``is_plain``. In the other tables of a join, columns that only an older version wrote do not count.
         """
         only = None
-        if not isinstance(resource, TablePlan) and not resource.select and not any(plan.column_types(resource)):
-            only = resource.result
+        if is_plain(plan, resource):
+            only = resource.delta_name if isinstance(resource, TablePlan) else resource.result
         for name, layout in tables_kept_by(plan, resource.ref):
             if name == (only or name) and not self.has(name, layout) and self.delta.exists(self.spark, name):
                 has, wanted = self.delta.columns(self.spark, name), columns_of(layout.columns)
                 if not isinstance(resource, TablePlan) and name != resource.result:
                     has = tuple(column for column in has if column.name in {one.name for one in wanted})
-                yield name, has, wanted
+                yield name, layout, has, wanted
 
-    def _widen(self, table: str, has: tuple[Column, ...], wanted: tuple[Column, ...]) -> tuple[list[str], list[str]]:
+    def _widen(
+        self,
+        resource: TablePlan | TableTableJoinPlan,
+        table: str,
+        has: tuple[Column, ...],
+        wanted: tuple[Column, ...],
+    ) -> tuple[list[str], list[str]]:
         """Add missing columns. Returns their names, and the differences that added columns cannot solve.
 
         Raises SetupError for columns that another process adds.
         """
-        added, problems = changed_columns(Type("STRUCT", fields=has), Type("STRUCT", fields=wanted))
+        added, problems = misfits(resource, has, wanted)
         if added and not problems and self.waits:
             names = ", ".join(".".join(path) for path, _ in added)
             raise SetupError(f"waits until its manifests are applied: its table gets more columns then ({names})")

@@ -22,6 +22,10 @@ from kaspr_delta.spec.diagnostics import FieldLocation, Finding, Location, Posit
 from kaspr_delta.spec.values import BEGINNING, Value, Values, only_parameter, replaced, typed, written
 
 _TAG = "tag:yaml.org,2002:"
+# The anchor and the tag before a value.
+_PROPERTIES = re.compile(r"(?:[&!]\S*\s+)+")
+# Characters that JSON has as they are, and YAML only escaped.
+_NOT_YAML = re.compile("[\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _LONGEST_NUMBER = 40
 
 
@@ -186,14 +190,17 @@ class _Reader:
             return texts[-1]
 
         start, end = node.start_mark.index, node.end_mark.index
+        properties = _PROPERTIES.match(self.text, start, end)
+        start = start if properties is None else properties.end()  # others refer to the anchor
         source, name = self.text[start:end], only_parameter(node.value) if node.style is None else None
         data = typed(self._value(name, node)) if name is not None else replaced(node.value, shown)
         # Blanks at the edge of a value would count as indentation of a block.
-        if node.style in {"|", ">"} and all(text and text == text.strip() for text in texts):
+        if node.style in {"|", ">"} and all(text.isprintable() and text and text == text.strip() for text in texts):
             self.edits[start, end] = replaced(source, shown)
             return data
         # The lines below keep their numbers.
-        self.edits[start, end] = json.dumps(data, ensure_ascii=False) + "\n" * source.count("\n")
+        text = _NOT_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(data, ensure_ascii=False))
+        self.edits[start, end] = text + "\n" * source.count("\n")
         return data
 
     def _value(self, name: str, node: ScalarNode) -> Value:

@@ -28,6 +28,10 @@ class Code(Spec):
     entrypoint: Text | None = optional("the function to call, where the text holds several; else the first")
 
 
+# Names of folders have 255 bytes at most, and those of tables have more before a resource's name and behind it.
+_LONGEST_NAME = 200
+
+
 class Metadata(Spec):
     """Name, labels and whatever else Kubernetes keeps about an object."""
 
@@ -57,6 +61,10 @@ class Metadata(Spec):
     def problems(self) -> Iterator[Problem]:
         if re.search(r"[\s/]", self.name):  # the command line takes it as `kind/name`
             yield Problem(f"'{self.name}' is no resource name", "a name has neither blanks nor '/'", ("name",))
+        if len(self.name.encode()) > _LONGEST_NAME:
+            yield Problem(
+                "this name is too long", f"at most {_LONGEST_NAME} bytes: tables have it in theirs", ("name",)
+            )
 
 
 class ResourceSpec(Spec):

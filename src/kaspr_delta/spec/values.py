@@ -90,10 +90,10 @@ def written(value: Value) -> str:
 
 
 def typed(value: Value) -> Value:
-    """A value as the whole of a field: text that is a number or a truth value in JSON becomes one.
+    """A value as the whole of a field: text that is a number or a truth value, as JSON writes it, becomes one.
 
-    >>> typed("3"), typed("true"), typed("007"), typed("eu")
-    (3, True, '007', 'eu')
+    >>> typed("3"), typed("true"), typed("007"), typed("1.10"), typed("eu")
+    (3, True, '007', '1.10', 'eu')
     """
     if not isinstance(value, str):
         return value
@@ -102,7 +102,7 @@ def typed(value: Value) -> Value:
     except ValueError:
         return value
     is_number = isinstance(read, (int, float)) and abs(read) <= LARGEST_NUMBER
-    return read if is_number and value == value.strip() else value
+    return read if is_number and json.dumps(read) == value else value
 
 
 def unused(given: Iterable[str], used: Iterable[str]) -> Iterator[Finding]:

@@ -17,6 +17,21 @@ PARAMETER = re.compile(r"\{([^{}:]*)(?::((?:[^{}]|\{[^{}]*\})*))?\}")
 """A parameter of a path, {name} or {name:regex}; the expression may hold braces of its own, as in {year:[0-9]{4}}."""
 
 
+# RFC 9110: a name is a token, and a value has no blanks at its edges.
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+HEADER_VALUE = re.compile(r"(?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?)?")
+
+
+def _problem_in_path(expression: str) -> str | None:
+    """The reason why an expression cannot be that of a parameter: it stands with others in one expression."""
+    alone = expression_problem(expression)
+    if alone is not None:
+        return alone
+    if re.compile(expression).groups:
+        return "it has a group, write (?:…)"
+    return expression_problem(f"/({expression})")
+
+
 class Request(Spec):
     """Which requests are answered. ``path`` may hold parameters: ``/user/{user_id}`` or ``/user/{user_id:[0-9]+}``."""
 
@@ -33,7 +48,7 @@ class Request(Spec):
         if "{" in rest or "}" in rest:
             yield Problem(f"the braces of the path '{self.path}' do not match", "a parameter is {name}", ("path",))
         for match in PARAMETER.finditer(self.path):
-            if (broken := expression_problem(match[2] or "")) is not None:
+            if (broken := _problem_in_path(match[2] or "")) is not None:
                 yield Problem(f"'{match[2]}' is no regular expression: {broken}", "such as {year:[0-9]{4}}", ("path",))
         for name in dict.fromkeys(names):
             if not (name.isascii() and name.isidentifier()):
@@ -67,6 +82,14 @@ class Response(Spec):
     body_selector: ResponseSelector | None = optional("functions that make the body")
     status_code_selector: ResponseSelector | None = optional("functions that give the status")
     headers_selector: ResponseSelector | None = optional("functions that give the headers")
+
+    def problems(self) -> Iterator[Problem]:
+        for name, value in (self.headers or {}).items():
+            if not HEADER_NAME.fullmatch(name):
+                yield Problem(f"'{name}' is no name of a header", "such as Cache-Control", ("headers",))
+            if not HEADER_VALUE.fullmatch(value):
+                hint = "one line of Latin-1 characters, without blanks at its edges"
+                yield Problem(f"{value!r} is no value of a header", hint, ("headers", name))
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:

@@ -63,7 +63,7 @@ def _text_of_datafusion(text: str) -> str:
 
 def _moment_of_datafusion(moment: datetime) -> str:
     """A time of the type that columns have."""
-    text = f"{moment.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%S.%fZ}"
+    text = moment.astimezone(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
     return f"arrow_cast('{text}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -99,6 +100,8 @@ class Layout:
     storage: StoragePlan = field(default_factory=StoragePlan)
     # The columns of its primary key, if it is declared to have one.
     key: tuple[str, ...] = ()
+    # The key is one of several that the columns allow: that of a typed table. The table says which one it has.
+    names_key: bool = False
 
     @property
     def properties(self) -> dict[str, str]:
@@ -116,6 +119,8 @@ class Layout:
             properties["delta.autoOptimize.autoCompact"] = "true"
         if self.found_by:
             properties["delta.dataSkippingStatsColumns"] = ",".join(self.found_by)
+        if self.names_key:
+            properties[KEY] = json.dumps(self.key, ensure_ascii=False)
         return properties | self.retention
 
     @property
@@ -135,6 +140,15 @@ class Layout:
         names = (_FILES,) if self.keeps_log else (_FILES, _LOG)
         kept = self.feed_retention
         return {} if kept is None else dict.fromkeys(names, f"interval {kept} milliseconds")
+
+
+KEY = "kaspr_delta.key"
+"""The property of a typed table with the columns of its key, as JSON."""
+
+
+def key_text(names: str) -> str:
+    """The columns of a key, given as the property has them, for people."""
+    return ", ".join(json.loads(names))
 
 
 TRACKED = "kaspr_delta.rowsTrackedFromTheBeginning"
@@ -320,7 +334,12 @@ def table_layout(plan: TablePlan) -> Layout:
     if plan.typed is not None:
         columns = f"{', '.join(map(str, plan.typed.columns))}, {WRITTEN_AT} TIMESTAMP"
         return Layout(
-            columns, change_feed=True, feed_retention=plan.feed_retention, storage=plan.storage, key=plan.typed.key
+            columns,
+            change_feed=True,
+            feed_retention=plan.feed_retention,
+            storage=plan.storage,
+            key=plan.typed.key,
+            names_key=True,
         )
     key, value = column_type(plan.serializers.key), column_type(plan.serializers.value)
     windows = ", window_start TIMESTAMP, window_end TIMESTAMP, stream STRING" if plan.window else ""

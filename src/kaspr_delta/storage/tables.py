@@ -258,6 +258,10 @@ class Tables:
         self._created.discard(table)
         return refused
 
+    def property_of(self, spark: SparkSession, table: str, name: str) -> str | None:
+        """A property of a table; None without it."""
+        return self._properties(spark, table).get(name)
+
     def set_properties(self, spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
         """Set table properties, unless the table has them."""
         has = self._properties(spark, table)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -11,13 +10,12 @@ from typing import Any
 
 from kaspr_delta.serde import json_text
 from kaspr_delta.serde.typed_values import plain_json
+from kaspr_delta.spec.webview import HEADER_NAME, HEADER_VALUE
 
 JSON, TEXT, BYTES = "application/json", "text/plain", "application/octet-stream"
 PROBLEM = "application/problem+json"
 _NO_BODY = frozenset({204, 205, 304})
 _LOWEST, _HIGHEST = 200, 599
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUE = re.compile(r"[^\x00\r\n]*")
 # The server sets these itself: with another value the next answer on the connection could not be read.
 _OWN = frozenset({"content-length", "transfer-encoding", "connection"})
 
@@ -79,9 +77,8 @@ def checked_headers(selected: Any) -> tuple[tuple[str, str], ...]:
     pairs = selected.items() if isinstance(selected, Mapping) else selected or ()
     found = tuple((str(name), str(value)) for name, value in pairs)
     for name, value in found:
-        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+        if not HEADER_NAME.fullmatch(name) or not HEADER_VALUE.fullmatch(value):
             raise ValueError(f"headersSelector returned the header {name!r}: {value!r}, which no response can have")
-        value.encode("latin-1")  # UnicodeEncodeError, which is a ValueError
     return found
 
 

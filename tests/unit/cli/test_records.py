@@ -4,6 +4,7 @@ import io
 import json
 import threading
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +157,15 @@ def test_a_damaged_registry_is_a_sentence(kaspr: Kaspr, tmp_path: Path) -> None:
         assert answer.code == 1
         assert "_kaspr_resources is damaged: " in answer.err
         assert "Traceback" not in answer.err
+
+
+def test_events_of_one_resource_are_listed(kaspr: Kaspr, tmp_path: Path) -> None:
+    run = partial(kaspr, "--warehouse", tmp_path / "wh")
+    (tmp_path / "shop.yaml").write_text(manifests("shop", "KasprTable/one: {}\nKasprTable/two: {}"))
+    run("apply", "-f", tmp_path / "shop.yaml")
+    assert [
+        ("one" in found.out, "two" in found.out) for found in (run("get", "events"), run("get", "events", "two"))
+    ] == [
+        (True, True),
+        (False, True),
+    ]

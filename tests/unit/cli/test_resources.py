@@ -333,3 +333,17 @@ def test_topics_are_listed_with_their_bindings_records_and_lag(kaspr: Kaspr, on:
     assert (one["deltaName"], one["bound"]) == ("topic__clicks", "from json files in /in")
     assert "Delta Name:" in on("describe", "topic", "clicks").out
     assert "did you mean 'clicks'?" in kaspr("get", "topic", "click", "--warehouse", tmp_path / "wh").err
+
+
+def test_a_folder_is_the_same_by_any_of_its_paths(
+    kaspr: Kaspr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "m"
+    folder.mkdir()
+    for name in ("one", "two"):
+        (folder / f"{name}.yaml").write_text(manifests("shop", f"KasprTable/{name}: {{}}"))
+    monkeypatch.chdir(tmp_path)
+    assert kaspr("--warehouse", "wh", "apply", "-f", "m").code == 0
+    (folder / "two.yaml").unlink()
+    answer = kaspr("--warehouse", "wh", "apply", "-f", f"../{tmp_path.name}/m", "--prune")
+    assert "kasprtable.kaspr.io/two deleted" in answer.out

@@ -68,7 +68,11 @@ OWNERS = {table: ref for ref, table, _ in tables_of(PLAN)} | {SOURCE: ResourceRe
 VIEWS = {value_view(ref.name): ref for ref in [*(one.ref for one in PLAN.tables), *(one.ref for one in PLAN.joins)]}
 TYPED_JOINS = ("by_foreign_key", "selected", "by_key")
 LAYOUTS = {table: layout.columns for _, table, layout in tables_of(PLAN)}
-RETURNS: dict[str, Any] = {"describe": Description("EXTERNAL", "delta", "", f"[{CHANGE_FEED}=true]"), "policies": ()}
+RETURNS: dict[str, Any] = {
+    "describe": Description("EXTERNAL", "delta", "", f"[{CHANGE_FEED}=true]"),
+    "policies": (),
+    "property_of": None,
+}
 
 
 @dataclass

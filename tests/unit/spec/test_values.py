@@ -15,6 +15,8 @@ from kaspr_delta.spec.limits import LONGEST_VALUE
 from kaspr_delta.spec.loader import LoadedManifests, load_path, load_text
 from kaspr_delta.spec.values import Value, Values, replaced, unused
 from kaspr_delta.spec.values_file import read_values
+from kaspr_delta.spec.webview import KasprWebView
+from tests.manifests import manifests
 
 HEAD = "apiVersion: kaspr.io/v1alpha1\nkind: KasprTable\nmetadata: {name: t, labels: {kaspr.io/app: shop}}\nspec:\n"
 
@@ -171,3 +173,23 @@ def test_a_value_that_nothing_uses_is_a_warning() -> None:
 
 def test_text_is_replaced_from_left_to_right() -> None:
     assert replaced("${a}$${a}${b}", str.upper) == "A${a}B"
+
+
+@pytest.mark.parametrize("text", ["1.10", "007", "1e1", "+5", "0x1F"])
+def test_a_text_whose_number_is_written_in_another_way_stays_the_text(text: str) -> None:
+    spec = '  request: {method: GET, path: /v}\n  response:\n    headers:\n      X-A: ${p}\n      X-B: "${p}"\n'
+    loaded = load_text(manifests("shop", f"KasprWebView/v:\n{spec}"), "m.yaml", values=Values({"p": text}))
+    assert not loaded.findings
+    (one,) = loaded.manifests
+    assert isinstance(one.manifest, KasprWebView)
+    assert one.manifest.spec.response.headers == {"X-A": text, "X-B": text}
+
+
+@pytest.mark.parametrize("text", ["&n ${p}", '&n "${p}"', "&n !!str ${p}", "&n |\n  ${p}"])
+@pytest.mark.parametrize("value", ["x", "a\x7fb", "a\x01b"])
+def test_the_replaced_text_keeps_anchors_and_is_yaml(text: str, value: str) -> None:
+    document = read_document(f"a: {text}\nb: *n\n", "m.yaml", 1, values=Values({"p": value}))
+    assert not document.findings
+    again = read_document(document.text, "m.yaml", 1, values=None)
+    assert (again.data, again.findings) == (document.data, document.findings)
+    assert document.data["a"] == document.data["b"]

@@ -70,9 +70,15 @@ class Path:
         return {name: (value or "").replace(_SLASH, "/") for name, value in found.groupdict().items()}
 
     @property
-    def precedence(self) -> tuple[tuple[bool, int], ...]:
-        """The sort key: of several matching paths the first wins. Text comes before parameters, long before short."""
-        return tuple((part.parameter is not None, -len(part.text)) for part in parts_of(self.text))
+    def precedence(self) -> tuple[int, int, tuple[bool, ...]]:
+        """The sort key: of several matching paths the first wins.
+
+        That is the one with more text; then the one with more expressions, and the one whose text comes earlier.
+        """
+        parts = list(parts_of(self.text))
+        text = sum(len(part.text) for part in parts if part.parameter is None)
+        expressions = sum(part.text != _SEGMENT for part in parts if part.parameter is not None)
+        return -text, -expressions, tuple(part.parameter is not None for part in parts)
 
 
 def decoded(raw_path: bytes) -> str:

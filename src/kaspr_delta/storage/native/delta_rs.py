@@ -195,6 +195,7 @@ class DeltaRs:
             mode="ignore",
             description=layout.storage.comment or None,
             configuration=dict(self.namespace.properties_of(layout)),
+            raise_if_key_not_exists=False,  # a key that is not Delta's own
             # Else delta-rs commits a second metadata, of another table id, as the version after the other process's.
             commit_properties=deltalake.CommitProperties(max_commit_retries=0),
         )

@@ -120,6 +120,10 @@ class NativeTables(Tables):
         folder = self.namespace.folder(table)
         return super().columns(spark, table if folder is None else folder.for_spark)
 
+    def property_of(self, spark: SparkSession, table: str, name: str) -> str | None:
+        has_folder = self._delta.has_folder(table)
+        return self._delta.property(table, name) if has_folder else super().property_of(spark, table, name)
+
     def count(self, spark: SparkSession, table: str, version: int | None = None) -> int:
         counted = self._attempts.attempt("scan", table, rows_by_statistics, version)
         return super().count(spark, table, version) if counted is None else counted

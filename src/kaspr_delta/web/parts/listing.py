@@ -204,7 +204,9 @@ def _in_utc(moment: datetime) -> datetime:
 
 def _is_number(cell: Any) -> bool:
     """Whether a cell is a number that can be ordered."""
-    return isinstance(cell, int | float | Decimal) and not isinstance(cell, bool) and math.isfinite(cell)
+    if isinstance(cell, int):
+        return not isinstance(cell, bool)
+    return isinstance(cell, float | Decimal) and math.isfinite(cell)
 
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")

@@ -1,0 +1,70 @@
+"""A changed manifest beside the rows of the former one: the resource waits, and says so in every command."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.manifests import manifests
+from tests.unit.cli.conftest import Kaspr
+
+TYPED = 'KasprTable/t: {key: [id], schema: "id BIGINT, n STRING"}'
+PLAIN = "KasprTable/t: {}"
+JOIN = """
+KasprTable/l: {}
+KasprTable/r: {}
+KasprJoin/t: {leftTable: l, rightTable: r, extractor: {python: "def f(v): return v"}}
+"""
+ROWS = {TYPED: ["1", '{"n": "a"}'], PLAIN: ["1", "5"]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        (TYPED, TYPED.replace("[id]", "[n]"), "its key was id and is n"),
+        (TYPED, TYPED.replace("BIGINT", "STRING"), "column 'id' was BIGINT and is STRING"),
+        (TYPED, PLAIN, "column 'key' is missing"),
+        (PLAIN, TYPED, "column 'key' is gone"),
+        (PLAIN, "KasprTable/t: {keySerializer: raw}", "column 'key' was STRING and is BINARY"),
+        (PLAIN, "KasprTable/t: {valueSerializer: raw}", "column 'value' was STRING and is BINARY"),
+        (PLAIN, "KasprTable/t: {window: {tumbling: {size: 1m}}}", "column 'window_start' is missing"),
+        (PLAIN, JOIN, "column 'value' is gone"),
+    ],
+)
+def test_a_resource_whose_stored_table_has_another_form_waits_until_the_form_is_back(
+    tmp_path: Path, kaspr: Kaspr, before: str, after: str, reason: str
+) -> None:
+    def apply(text: str) -> None:
+        (tmp_path / "shop.yaml").write_text(manifests("shop", text))
+        assert run("apply", "--prune", "-f", tmp_path / "shop.yaml").code == 0
+
+    run = partial(kaspr, "--warehouse", tmp_path / "wh")
+    kind = "join" if after == JOIN else "table"
+    apply(before)
+    assert run("table", "t", "put", *ROWS[before]).code == 0
+    rows = run("table", "t", "dump").out
+    apply(after)
+    assert "False" in run("get", kind, "t").out
+    described = " ".join(run("describe", kind, "t").out.split())
+    assert reason in described
+    assert f"kaspr-delta delete {kind} t --purge" in described
+    if kind == "table":
+        put = run("table", "t", "put", *ROWS[TYPED])
+        assert (put.code, reason in " ".join(put.err.split())) == (2, True)
+        assert "Traceback" not in put.err
+    apply(before)
+    assert run("table", "t", "dump").out == rows
+
+
+@pytest.mark.parametrize("text", [TYPED, PLAIN])
+def test_one_more_column_or_none_lets_nothing_wait(tmp_path: Path, kaspr: Kaspr, text: str) -> None:
+    run = partial(kaspr, "--warehouse", tmp_path / "wh")
+    for one in (text, text.replace("id BIGINT, n", "more INT, id BIGINT, n")):
+        (tmp_path / "shop.yaml").write_text(manifests("shop", one))
+        run("apply", "-f", tmp_path / "shop.yaml")
+        assert "False" not in run("get", "tables").out
+        if one == text:
+            run("table", "t", "put", *ROWS[text])
+    assert run("table", "t", "dump").code == 0
