@@ -105,7 +105,7 @@ def _put(application: Application, name: str, argument: str, value: str) -> None
     table = application.table(name)
     typed = table.table.plan.typed
     table.put([(table.key_of_line(key), row if typed is None else row_of_line(typed, row))])
-    note(f"{name} has the row {argument}" if value != "null" else f"{name} has no row {argument}")
+    note(f"{name} has the row {argument}" if row is not None else f"{name} has no row {argument}")
 
 
 def _refuse_join(application: Application, name: str) -> None:

@@ -59,8 +59,10 @@ class Values:
 
 
 def _short(name: str, value: Value | Problem) -> Value | Problem:
-    if isinstance(value, str) and (len(value) > LONGEST_VALUE or value.splitlines() not in ([], [value])):
-        hint = f"the most are {LONGEST_VALUE:,} characters, on one line"
+    if isinstance(value, str) and value.splitlines() not in ([], [value]):
+        return Problem(f"the value of '{name}' has more than one line", "a value stands within one line of a manifest")
+    if isinstance(value, str) and len(value) > LONGEST_VALUE:
+        hint = f"the most are {LONGEST_VALUE:,} characters"
         return Problem(f"the value of '{name}' is too long for a field of a manifest", hint)
     return value
 
