@@ -16,9 +16,9 @@ from kaspr_delta.cli.operation import operate
 from kaspr_delta.cli.progress import console, note, warn
 from kaspr_delta.cli.target import Target
 from kaspr_delta.control.kubectl import age, columns, described, yaml_text
-from kaspr_delta.errors import NotFoundError
+from kaspr_delta.errors import ManifestError, NotFoundError
 from kaspr_delta.plan.definition.waiting import in_words, what_for
-from kaspr_delta.spec.diagnostics import Severity
+from kaspr_delta.spec.diagnostics import Severity, has_errors, sorted_findings
 from kaspr_delta.spec.kinds import KINDS_BY_COMMAND, kind_called, short_kind
 from kaspr_delta.spec.limits import LONGEST_FILE
 from kaspr_delta.spec.loader import LoadedManifests, load_bytes
@@ -59,16 +59,18 @@ def apply(
         kaspr-delta apply -f bundles/order-system
         kaspr-delta apply -f bundles/order-system/join.yaml -f bundles/order-system/tables.yaml
     """
+    from kaspr_delta.plan.builder.build import build_plans
     from kaspr_delta.runtime.applying import apply_manifests
 
-    for file in files:
-        path = None if file == "-" else Path(file)
+    paths = [None if file == "-" else Path(file) for file in files]
+    everything = [_load(target, path) for path in paths]
+    found = sorted_findings(finding for loaded in everything for finding in build_plans(loaded)[1])
+    if has_errors(found):
+        raise ManifestError(found)
+    given = {(one.manifest.kind, one.manifest.metadata.name) for loaded in everything for one in loaded.manifests}
+    for path, loaded in zip(paths, everything, strict=True):
         outcomes, findings = apply_manifests(
-            target.location,
-            _load(target, path),
-            app=target.app,
-            path=path if prune else None,
-            warn=warn,
+            target.location, loaded, app=target.app, path=path if prune else None, others=given, warn=warn
         )
         for finding in findings:
             if finding.severity is Severity.WARNING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import lru_cache
@@ -101,17 +101,22 @@ def documents_of(loaded: LoadedManifests, application: str, *, in_place: bool = 
     ]
 
 
-def applied(before: Iterable[Document], new: Iterable[Document], root: Path | None = None) -> list[Document]:
+def applied(
+    before: Iterable[Document],
+    new: Iterable[Document],
+    root: Path | None = None,
+    others: Collection[tuple[str, str]] = (),
+) -> list[Document]:
     """The documents after new ones were applied: added, or instead of those with the same kind and name.
 
     With the ``root`` of the new ones, the absolute path of a file or folder or an origin, documents applied from it
-    before are removed if they are not among the new ones. A resource from another file stays, unless it is among the
-    new ones.
+    before are removed if they are not among the new ones, nor among ``others``, which are applied next. A resource from
+    another file stays, unless it is among the new ones.
     """
     old = {document.id: document for document in before}
     fresh = {document.id: document.after(old.get(document.id)) for document in new}
     if root is not None:
-        old = {id_: one for id_, one in old.items() if id_ in fresh or not _is_below(one.origin, root)}
+        old = {id_: one for id_, one in old.items() if id_ in fresh or id_ in others or not _is_below(one.origin, root)}
     return list((old | fresh).values())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -87,19 +87,21 @@ def source_warnings(warehouse: Warehouse, plans: Iterable[Plan], manifests: Load
             yield from source_findings(local, plan, manifests.manifests)
 
 
-def apply_manifests(
+def apply_manifests(  # noqa: PLR0913  each says what is applied, or beside what
     warehouse: Warehouse,
     manifests: LoadedManifests,
     *,
     app: str | None = None,
     path: Path | None = None,
+    others: Collection[tuple[str, str]] = (),
     warn: Callable[[str], None] = lambda _: None,
 ) -> tuple[list[Outcome], tuple[Finding, ...]]:
     """Add manifests to their applications, or replace those of the same kind and name.
 
-    With a ``path``, resources applied from it before that are not among the manifests are deleted. Returns the outcomes
-    and the findings in these files. Raises ManifestError for manifests that cannot run, alone or together with those
-    applied before: then nothing of their application is changed. Raises NotFoundError and UsageError.
+    With a ``path``, resources applied from it before that are not among the manifests are deleted, but for ``others``,
+    by kind and name: manifests that are applied next. Returns the outcomes and the findings in these files. Raises
+    ManifestError for manifests that cannot run, alone or together with those applied before: then nothing of their
+    application is changed. Raises NotFoundError and UsageError.
 
     ``warn`` is called before anything is changed, with a sentence for each resource that will need a rebuild.
     """
@@ -108,7 +110,7 @@ def apply_manifests(
     for plan in _chosen(runnable_plans(manifests), app):
         new = documents_of(manifests, plan.application)
         registry = registry_of(warehouse, plan.schema, plan.application)
-        update = partial(updated, new=new, root=None if path is None else root_of(path))
+        update = partial(updated, new=new, root=None if path is None else root_of(path), others=others)
         rebuilds = _new_rebuilds(registry, update)
         for reason in rebuilds.values():
             warn(reason)
@@ -142,12 +144,14 @@ def _only(plans: tuple[Plan, ...]) -> Plan:
     return plan
 
 
-def updated(before: list[Document], new: list[Document], root: Path | None) -> list[Document]:
+def updated(
+    before: list[Document], new: list[Document], root: Path | None, others: Collection[tuple[str, str]] = ()
+) -> list[Document]:
     """The documents after new ones were applied, see ``applied``. Raises ManifestError if they cannot run.
 
     A document that this version refuses, and that stood there before, stops no new one.
     """
-    after = applied(before, new, root)
+    after = applied(before, new, root, others)
     if has_errors(build_plans(loaded(after))[1]):
         _, refused = accepted_plans(before)
         runnable_plans(loaded(one for one in after if one not in refused))

@@ -347,3 +347,22 @@ def test_a_folder_is_the_same_by_any_of_its_paths(
     (folder / "two.yaml").unlink()
     answer = kaspr("--warehouse", "wh", "apply", "-f", f"../{tmp_path.name}/m", "--prune")
     assert "kasprtable.kaspr.io/two deleted" in answer.out
+
+
+def test_a_resource_that_moves_to_another_given_file_stays_and_an_error_in_one_file_changes_nothing(
+    kaspr: Kaspr, tmp_path: Path
+) -> None:
+    def apply(**files: str) -> str:
+        for name, tables in files.items():
+            (tmp_path / f"{name}.yaml").write_text(
+                manifests("shop", "\n".join(f"KasprTable/{table}: {{}}" for table in tables.split()))
+            )
+        given = [part for name in files for part in ("-f", tmp_path / f"{name}.yaml")]
+        answer = kaspr("--warehouse", tmp_path / "wh", "apply", *given, "--prune")
+        return " ".join(answer.out.replace("kasprtable.kaspr.io/", "").split()) or answer.err
+
+    assert apply(a="one two", b="three") == "one created two created three created"
+    assert apply(a="one", b="two three") == "one unchanged two unchanged three unchanged"
+    assert apply(a="one", b="two") == "one unchanged two unchanged three deleted"
+    assert "this name is too long" in apply(a="one four", b="two " + "x" * 300)
+    assert apply(a="one", b="two") == "one unchanged two unchanged"
