@@ -22,6 +22,7 @@ from kaspr_delta.control import health
 from kaspr_delta.control.documents import Document, documents_of, kind_among, root_of, without
 from kaspr_delta.control.events import COMPARED, OTHER_DEPLOYMENT, REBUILD_REQUIRED, REBUILT, since_in
 from kaspr_delta.control.registry import Registry
+from kaspr_delta.control.stored_tables import stored_misfits
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
@@ -42,7 +43,7 @@ from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, Layout
 from kaspr_delta.storage.lazy_session import because, is_running, lazy_session, session_of
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse, lock_in_time
-from kaspr_delta.storage.opening import open_tables, opened_system, tables_of_system
+from kaspr_delta.storage.opening import folder_tables, open_tables, opened_system, tables_of_system
 from kaspr_delta.storage.plan_tables import tables_of
 from kaspr_delta.storage.settled import Settled
 from kaspr_delta.storage.system_tables import RetryTables, known_topics
@@ -239,6 +240,9 @@ class Application:
         made = self.declared.aggregation(name)
         if plan is None and made is not None and self.delta.exists(self._spark, made.log):
             plan = self.declared.table(name)  # it waits, and its rows are there
+        local = folder_tables(self.delta.namespace)
+        if plan is not None and local is not None and self.plan.table(name) is None:
+            plan = None if plan.ref in stored_misfits(local, self.declared) else plan
         if plan is None:
             raise self._not_found("table", name, [table.name for table in self.plan.tables])
         return TableHandle(self._driver_table(plan), self._made_from(name))

@@ -21,7 +21,7 @@ from kaspr_delta.plan.definition.waiting import in_words, what_for
 from kaspr_delta.spec.diagnostics import Severity, has_errors, sorted_findings
 from kaspr_delta.spec.kinds import KINDS_BY_COMMAND, kind_called, short_kind
 from kaspr_delta.spec.limits import LONGEST_FILE
-from kaspr_delta.spec.loader import LoadedManifests, load_bytes
+from kaspr_delta.spec.loader import LoadedManifests, load_bytes, together
 
 if TYPE_CHECKING:
     from kaspr_delta.control.events import Event
@@ -52,7 +52,7 @@ def apply(
     """Add resources to their applications, or change those that are there. The order does not matter.
 
     Data are left alone, and whatever refers to something that is not there waits for it. A `run --continuous` or
-    `serve` that goes on takes up the change within seconds. Manifests with an error change nothing.
+    `serve` that goes on takes up the change within seconds. A file with an error changes nothing.
 
     For example:
 
@@ -67,7 +67,7 @@ def apply(
     found = sorted_findings(finding for loaded in everything for finding in build_plans(loaded)[1])
     if has_errors(found):
         raise ManifestError(found)
-    given = {(one.manifest.kind, one.manifest.metadata.name) for loaded in everything for one in loaded.manifests}
+    given = together(everything)
     for path, loaded in zip(paths, everything, strict=True):
         outcomes, findings = apply_manifests(
             target.location, loaded, app=target.app, path=path if prune else None, others=given, warn=warn

@@ -127,7 +127,7 @@ def root_of(path: str | Path) -> Path:
 
 def _is_below(origin: str, root: Path) -> bool:
     """Whether an origin is a root or below it. An origin may also be an absolute path that has the root in it."""
-    length, path = len(root.parts), Path(origin)
+    length, path = len(root.parts), Path(os.path.normpath(origin))  # older versions kept ``..``
     return any(parent.parts[-length:] == root.parts for parent in (path, *path.parents))
 
 

@@ -185,8 +185,8 @@ def as_found(system: SystemTables, plan: Plan) -> Plan:
     if not isinstance(system, NativeSystemTables):
         return plan
     delta = system.delta
-    _, reasons = looked_up(plan, lambda table: columns_in_folder(delta, table))
-    return waiting_with(plan, {**stored_misfits(delta, plan), **reasons})
+    found, reasons = looked_up(plan, lambda table: columns_in_folder(delta, table))
+    return waiting_with(plan, {**stored_misfits(delta, found), **reasons})
 
 
 def source_findings(delta: DeltaRs, plan: Plan, manifests: Iterable[LoadedManifest]) -> Iterator[Finding]:

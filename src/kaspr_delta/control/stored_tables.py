@@ -9,7 +9,7 @@ from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.plan.definition.typed_tables import changed_columns
 from kaspr_delta.spec.ddl import Column, Type, columns_of
-from kaspr_delta.storage.layout import KEY, Layout, key_text
+from kaspr_delta.storage.layout import KEY, WRITTEN_AT, Layout, key_text
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.readable import read_errors
 from kaspr_delta.storage.plan_tables import tables_kept_by
@@ -30,7 +30,7 @@ def is_plain(plan: Plan, resource: TablePlan | TableTableJoinPlan) -> bool:
     """
     if isinstance(resource, TablePlan):
         return resource.typed is None
-    return not resource.select and not any(plan.column_types(resource))
+    return not resource.select and not any(side.has_types for side in plan.sides_of(resource))
 
 
 def misfits(
@@ -38,8 +38,8 @@ def misfits(
 ) -> tuple[list[tuple[tuple[str, ...], Type]], list[str]]:
     """The columns to add to a table of a resource, and the differences that added columns cannot solve.
 
-    None are added to a table of JSON text or bytes. Of its columns those that tell its kind count: a table with columns
-    of its own has none of them, and only one with windows has ``window_start``.
+    None are added to a table of JSON text or bytes. Of its columns those that tell its kind count: only a table with
+    windows has ``window_start``, and only one with columns of its own has the time in a column of another name.
     """
     plain = isinstance(resource, TablePlan) and resource.typed is None
     before, now = (
@@ -49,12 +49,14 @@ def misfits(
     added, problems = changed_columns(before, now)
     if not plain:
         return added, problems
+    if any(one.name == WRITTEN_AT for one in has):
+        problems.append("it has columns of its own")
     return [], [*problems, *(f"column '{'.'.join(path)}' is missing" for path, _ in added)]
 
 
 def other_key(layout: Layout, stored: str | None) -> list[str]:
     """The difference of a typed table's key: by another one it may have fewer rows. Older tables do not name theirs."""
-    wanted = layout.properties.get(KEY)
+    wanted = layout.named_key
     if wanted is None or stored is None or stored == wanted:
         return []
     return [f"its key was {key_text(stored)} and is {key_text(wanted)}"]
@@ -80,11 +82,11 @@ def stored_misfits(delta: DeltaRs, plan: Plan) -> dict[ResourceRef, str]:
         name = resource.delta_name if isinstance(resource, TablePlan) else resource.result
         layout = next(layout for table, layout in tables_kept_by(plan, resource.ref) if table == name)
         try:
-            has = delta.types(name) if delta.has_folder(name) else None
-            key = None if has is None else delta.property(name, KEY)
+            looked = delta.columns_and_properties(name) if delta.has_folder(name) else None
         except read_errors():
             continue
-        if has is not None:
+        if looked is not None:
+            has, key = looked[0], looked[1].get(KEY)
             reasons = [*misfits(resource, has, columns_of(layout.columns))[1], *other_key(layout, key)]
             if reasons:
                 found[resource.ref] = with_remedy(resource.ref, reasons)

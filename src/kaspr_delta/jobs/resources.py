@@ -62,7 +62,7 @@ def application_resources(deployment: Deployment, root: Path) -> core.Resources:
     given, _ = _given(deployment, root)
     revision = revision_of(root / deployment.folder, given)
     plans, found = build_plans(manifests_of(deployment, root))
-    findings = (*ignored_manifests(root, deployment.folder), *found)
+    findings = (*ignored_manifests(root, deployment.folder, deployment.values), *found)
     for finding in findings:
         _report(resources, finding)
     if not has_errors(findings):

@@ -93,13 +93,13 @@ def apply_manifests(  # noqa: PLR0913  each says what is applied, or beside what
     *,
     app: str | None = None,
     path: Path | None = None,
-    others: Collection[tuple[str, str]] = (),
+    others: LoadedManifests | None = None,
     warn: Callable[[str], None] = lambda _: None,
 ) -> tuple[list[Outcome], tuple[Finding, ...]]:
     """Add manifests to their applications, or replace those of the same kind and name.
 
-    With a ``path``, resources applied from it before that are not among the manifests are deleted, but for ``others``,
-    by kind and name: manifests that are applied next. Returns the outcomes and the findings in these files. Raises
+    With a ``path``, resources applied from it before that are not among the manifests are deleted, but for those among
+    ``others``, which are applied next. Returns the outcomes and the findings in these files. Raises
     ManifestError for manifests that cannot run, alone or together with those applied before: then nothing of their
     application is changed. Raises NotFoundError and UsageError.
 
@@ -110,7 +110,8 @@ def apply_manifests(  # noqa: PLR0913  each says what is applied, or beside what
     for plan in _chosen(runnable_plans(manifests), app):
         new = documents_of(manifests, plan.application)
         registry = registry_of(warehouse, plan.schema, plan.application)
-        update = partial(updated, new=new, root=None if path is None else root_of(path), others=others)
+        kept = [] if others is None else [document.id for document in documents_of(others, plan.application)]
+        update = partial(updated, new=new, root=None if path is None else root_of(path), others=kept)
         rebuilds = _new_rebuilds(registry, update)
         for reason in rebuilds.values():
             warn(reason)

@@ -18,7 +18,7 @@ from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.spec.ddl import Column, Type, columns_of, quoted
-from kaspr_delta.storage.layout import KEY, PAIR, WRITTEN_AT, Layout
+from kaspr_delta.storage.layout import PAIR, WRITTEN_AT, Layout
 from kaspr_delta.storage.opening import folder_tables
 from kaspr_delta.storage.plan_tables import Settles, tables_kept_by
 from kaspr_delta.storage.tables import Tables
@@ -74,7 +74,7 @@ class TypedTables:
             with made_to_wait(waiting, resource.ref):
                 for table, layout, has, wanted in self._stored(plan, resource):
                     if layout.names_key:
-                        reasons += other_key(layout, self.delta.property_of(self.spark, table, KEY))
+                        reasons += other_key(layout, self.delta.named_key(self.spark, table))
                     added, problems = self._widen(resource, table, has, wanted)
                     reasons += problems
                     new += added

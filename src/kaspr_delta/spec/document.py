@@ -25,7 +25,7 @@ _TAG = "tag:yaml.org,2002:"
 # The anchor and the tag before a value.
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)+")
 # Characters that JSON has as they are, and YAML only escaped.
-_NOT_YAML = re.compile("[\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 _LONGEST_NUMBER = 40
 
 
@@ -193,7 +193,8 @@ class _Reader:
         properties = _PROPERTIES.match(self.text, start, end)
         start = start if properties is None else properties.end()  # others refer to the anchor
         source, name = self.text[start:end], only_parameter(node.value) if node.style is None else None
-        data = typed(self._value(name, node)) if name is not None else replaced(node.value, shown)
+        is_text = properties is not None and "!!str" in properties[0]
+        data = typed(self._value(name, node)) if name is not None and not is_text else replaced(node.value, shown)
         # Blanks at the edge of a value would count as indentation of a block.
         if node.style in {"|", ">"} and all(text.isprintable() and text and text == text.strip() for text in texts):
             self.edits[start, end] = replaced(source, shown)

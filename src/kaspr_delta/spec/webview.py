@@ -22,14 +22,19 @@ HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 HEADER_VALUE = re.compile(r"(?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?)?")
 
 
+# A reference to a group by its number, or a condition on one: in a path the groups have other numbers.
+_REFERENCE = re.compile(r"(?<!\\)(?:\\\\)*(?:\\[1-9]|\(\?\()")
+
+
 def _problem_in_path(expression: str) -> str | None:
     """The reason why an expression cannot be that of a parameter: it stands with others in one expression."""
     alone = expression_problem(expression)
     if alone is not None:
-        return alone
-    if re.compile(expression).groups:
-        return "it has a group, write (?:…)"
-    return expression_problem(f"/({expression})")
+        return f"is no regular expression: {alone}"
+    if re.compile(expression).groupindex or _REFERENCE.search(expression):
+        return "cannot stand in a path: it names a group, or refers to one"
+    together = expression_problem(f"/({expression})")
+    return None if together is None else f"cannot stand in a path: {together}"
 
 
 class Request(Spec):
@@ -49,7 +54,7 @@ class Request(Spec):
             yield Problem(f"the braces of the path '{self.path}' do not match", "a parameter is {name}", ("path",))
         for match in PARAMETER.finditer(self.path):
             if (broken := _problem_in_path(match[2] or "")) is not None:
-                yield Problem(f"'{match[2]}' is no regular expression: {broken}", "such as {year:[0-9]{4}}", ("path",))
+                yield Problem(f"'{match[2]}' {broken}", "such as {year:[0-9]{4}}", ("path",))
         for name in dict.fromkeys(names):
             if not (name.isascii() and name.isidentifier()):
                 hint = "letters, digits and '_', such as {user_id}"

@@ -100,7 +100,7 @@ class Layout:
     storage: StoragePlan = field(default_factory=StoragePlan)
     # The columns of its primary key, if it is declared to have one.
     key: tuple[str, ...] = ()
-    # The key is one of several that the columns allow: that of a typed table. The table says which one it has.
+    # The key is one of several that the columns allow: that of a typed table.
     names_key: bool = False
 
     @property
@@ -119,9 +119,20 @@ class Layout:
             properties["delta.autoOptimize.autoCompact"] = "true"
         if self.found_by:
             properties["delta.dataSkippingStatsColumns"] = ",".join(self.found_by)
-        if self.names_key:
-            properties[KEY] = json.dumps(self.key, ensure_ascii=False)
         return properties | self.retention
+
+    @property
+    def named_key(self) -> str | None:
+        """The text of the property KEY; None for a table that has none."""
+        return json.dumps(self.key, ensure_ascii=False) if self.names_key else None
+
+    @property
+    def folder_properties(self) -> dict[str, str]:
+        """The same for a table in a folder, which says its key.
+
+        In a catalog a table may be made anew over files that are there, and its properties have to be the same then.
+        """
+        return self.properties | ({} if self.named_key is None else {KEY: self.named_key})
 
     @property
     def catalog_properties(self) -> dict[str, str]:
@@ -143,7 +154,7 @@ class Layout:
 
 
 KEY = "kaspr_delta.key"
-"""The property of a typed table with the columns of its key, as JSON."""
+"""The property of a typed table in a folder with the columns of its key, as JSON."""
 
 
 def key_text(names: str) -> str:

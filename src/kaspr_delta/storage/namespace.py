@@ -120,7 +120,7 @@ class FolderNamespace:
 
     def properties_of(self, layout: Layout) -> Mapping[str, str]:
         """The properties with which a table is created."""
-        return {**layout.properties, **self.more_properties}
+        return {**layout.folder_properties, **self.more_properties}
 
     def declared_location(self, table: str) -> str:
         """The ``LOCATION`` with which a table is created."""

@@ -258,9 +258,9 @@ class Tables:
         self._created.discard(table)
         return refused
 
-    def property_of(self, spark: SparkSession, table: str, name: str) -> str | None:
-        """A property of a table; None without it."""
-        return self._properties(spark, table).get(name)
+    def named_key(self, spark: SparkSession, table: str) -> str | None:  # noqa: ARG002
+        """The property KEY of a table; None without it, as in a catalog."""
+        return None
 
     def set_properties(self, spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
         """Set table properties, unless the table has them."""

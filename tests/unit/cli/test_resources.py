@@ -366,3 +366,15 @@ def test_a_resource_that_moves_to_another_given_file_stays_and_an_error_in_one_f
     assert apply(a="one", b="two") == "one unchanged two unchanged three deleted"
     assert "this name is too long" in apply(a="one four", b="two " + "x" * 300)
     assert apply(a="one", b="two") == "one unchanged two unchanged"
+
+
+def test_a_resource_of_one_application_is_pruned_beside_one_of_the_same_name(kaspr: Kaspr, tmp_path: Path) -> None:
+    def apply() -> str:
+        files = [part for app in ("shop", "desk") for part in ("-f", tmp_path / f"{app}.yaml")]
+        return kaspr("--warehouse", tmp_path / "wh", "apply", *files, "--prune").out
+
+    for app in ("shop", "desk"):
+        (tmp_path / f"{app}.yaml").write_text(manifests(app, "KasprTable/one: {}\nKasprTable/two: {}"))
+    assert "deleted" not in apply()
+    (tmp_path / "shop.yaml").write_text(manifests("shop", "KasprTable/one: {}"))
+    assert apply().count("kasprtable.kaspr.io/two deleted") == 1

@@ -5,19 +5,25 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+import deltalake
+import pyarrow as pa
 import pytest
 
+from kaspr_delta import Application
+from kaspr_delta.storage.plan_tables import tables_kept_by
+from tests.folders import delta_rs
 from tests.manifests import manifests
 from tests.unit.cli.conftest import Kaspr
 
 TYPED = 'KasprTable/t: {key: [id], schema: "id BIGINT, n STRING"}'
 PLAIN = "KasprTable/t: {}"
+TYPED_AS_PLAIN = 'KasprTable/t: {key: [key], schema: "key STRING, value STRING, timestamp TIMESTAMP"}'
 JOIN = """
 KasprTable/l: {}
 KasprTable/r: {}
 KasprJoin/t: {leftTable: l, rightTable: r, extractor: {python: "def f(v): return v"}}
 """
-ROWS = {TYPED: ["1", '{"n": "a"}'], PLAIN: ["1", "5"]}
+ROWS = {TYPED: ["1", '{"n": "a"}'], PLAIN: ["1", "5"], TYPED_AS_PLAIN: ["k", '{"value": "v"}']}
 
 
 @pytest.mark.parametrize(
@@ -27,6 +33,7 @@ ROWS = {TYPED: ["1", '{"n": "a"}'], PLAIN: ["1", "5"]}
         (TYPED, TYPED.replace("BIGINT", "STRING"), "column 'id' was BIGINT and is STRING"),
         (TYPED, PLAIN, "column 'key' is missing"),
         (PLAIN, TYPED, "column 'key' is gone"),
+        (TYPED_AS_PLAIN, PLAIN, "it has columns of its own"),
         (PLAIN, "KasprTable/t: {keySerializer: raw}", "column 'key' was STRING and is BINARY"),
         (PLAIN, "KasprTable/t: {valueSerializer: raw}", "column 'value' was STRING and is BINARY"),
         (PLAIN, "KasprTable/t: {window: {tumbling: {size: 1m}}}", "column 'window_start' is missing"),
@@ -68,3 +75,23 @@ def test_one_more_column_or_none_lets_nothing_wait(tmp_path: Path, kaspr: Kaspr,
         if one == text:
             run("table", "t", "put", *ROWS[text])
     assert run("table", "t", "dump").code == 0
+
+
+def test_a_join_of_tables_of_others_does_not_wait_for_its_own_results(tmp_path: Path, kaspr: Kaspr) -> None:
+    for name in ("a", "b"):
+        rows = pa.table({"id": pa.array(["1"]), "n": pa.array([1])})
+        deltalake.write_deltalake(tmp_path / name, rows, configuration={"delta.enableChangeDataFeed": "true"})
+    sides = "".join(f"KasprTable/{name}: {{source: {{table: {tmp_path / name}, key: [id]}}}}\n" for name in ("a", "b"))
+    (tmp_path / "shop.yaml").write_text(
+        manifests("shop", f"{sides}KasprJoin/ab: {{leftTable: a, rightTable: b, on: key}}")
+    )
+    with Application.open(tmp_path / "shop.yaml", warehouse=tmp_path / "wh") as app:
+        delta = delta_rs(app.delta.namespace)
+        join = app.plan.join("ab")
+        assert join is not None
+        for table, layout in tables_kept_by(app.plan, join.ref):
+            delta.ensure(table, layout)
+        assert delta.types(app.plan.join("ab").result)  # type: ignore[union-attr]
+    shown = kaspr("--warehouse", tmp_path / "wh", "get", "joins").out
+    assert "True" in shown
+    assert "False" not in shown

@@ -71,7 +71,7 @@ LAYOUTS = {table: layout.columns for _, table, layout in tables_of(PLAN)}
 RETURNS: dict[str, Any] = {
     "describe": Description("EXTERNAL", "delta", "", f"[{CHANGE_FEED}=true]"),
     "policies": (),
-    "property_of": None,
+    "named_key": None,
 }
 
 

@@ -37,6 +37,12 @@ def parts_of(path: str) -> Iterator[Part]:
         yield Part(path[end:])
 
 
+def _taken_by(expression: str) -> int:
+    if expression == _SEGMENT:
+        return 1
+    return 2 if re.fullmatch(expression, "a/b") else 0
+
+
 def shape_of(path: str) -> str:
     """A path without the names of its parameters: two paths of one shape match the same requests.
 
@@ -73,12 +79,13 @@ class Path:
     def precedence(self) -> tuple[int, int, tuple[bool, ...]]:
         """The sort key: of several matching paths the first wins.
 
-        That is the one with more text; then the one with more expressions, and the one whose text comes earlier.
+        That is the one with more text; then the one whose parameters take less: an expression, a segment, or several
+        segments; then the one whose text comes earlier.
         """
         parts = list(parts_of(self.text))
         text = sum(len(part.text) for part in parts if part.parameter is None)
-        expressions = sum(part.text != _SEGMENT for part in parts if part.parameter is not None)
-        return -text, -expressions, tuple(part.parameter is not None for part in parts)
+        taken = sum(_taken_by(part.text) for part in parts if part.parameter is not None)
+        return -text, taken, tuple(part.parameter is not None for part in parts)
 
 
 def decoded(raw_path: bytes) -> str:

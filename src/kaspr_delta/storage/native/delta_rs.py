@@ -128,6 +128,10 @@ class DeltaRs:
         """The columns of a table with their full types; None where there is no table."""
         return self._about(table, columns_in, version)
 
+    def columns_and_properties(self, table: str) -> tuple[tuple[Column, ...], Mapping[str, str]] | None:
+        """The columns of a table with their full types, and its properties; None where there is no table."""
+        return self._about(table, lambda opened: (columns_in(opened), opened.metadata().configuration), None)
+
     def property(self, table: str, name: str, version: int | None = None) -> str | None:
         """A property of a table at a version, the newest by default; None if the property or table does not exist."""
         return self._about(table, lambda opened: opened.metadata().configuration.get(name), version)

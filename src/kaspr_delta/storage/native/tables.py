@@ -13,7 +13,7 @@ from kaspr_delta.spec.ddl import Column, quoted
 from kaspr_delta.storage.arrow_types import frame_of
 from kaspr_delta.storage.dialect import DATAFUSION, SPARK
 from kaspr_delta.storage.folders import Folder, LocalFolder
-from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
+from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, KEY, Layout
 from kaspr_delta.storage.lazy_session import because, is_running, session_of
 from kaspr_delta.storage.namespace import FolderNamespace
 from kaspr_delta.storage.native.attempts import Attempts, NativeScan
@@ -120,9 +120,8 @@ class NativeTables(Tables):
         folder = self.namespace.folder(table)
         return super().columns(spark, table if folder is None else folder.for_spark)
 
-    def property_of(self, spark: SparkSession, table: str, name: str) -> str | None:
-        has_folder = self._delta.has_folder(table)
-        return self._delta.property(table, name) if has_folder else super().property_of(spark, table, name)
+    def named_key(self, spark: SparkSession, table: str) -> str | None:  # noqa: ARG002
+        return self._delta.property(table, KEY)
 
     def count(self, spark: SparkSession, table: str, version: int | None = None) -> int:
         counted = self._attempts.attempt("scan", table, rows_by_statistics, version)
