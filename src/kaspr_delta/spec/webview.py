@@ -24,6 +24,7 @@ HEADER_VALUE = re.compile(r"(?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])
 
 # A reference to a group by its number, or a condition on one: in a path the groups have other numbers.
 _REFERENCE = re.compile(r"(?<!\\)(?:\\\\)*(?:\\[1-9]|\(\?\()")
+_FLAGS = re.compile(r"\(\?[aiLmsux]+\)")
 
 
 def _problem_in_path(expression: str) -> str | None:
@@ -33,8 +34,9 @@ def _problem_in_path(expression: str) -> str | None:
         return f"is no regular expression: {alone}"
     if re.compile(expression).groupindex or _REFERENCE.search(expression):
         return "cannot stand in a path: it names a group, or refers to one"
-    together = expression_problem(f"/({expression})")
-    return None if together is None else f"cannot stand in a path: {together}"
+    if _FLAGS.match(expression):
+        return "cannot stand in a path: its flags would hold for all of it, write (?i:…)"
+    return None
 
 
 class Request(Spec):

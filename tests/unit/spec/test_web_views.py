@@ -19,7 +19,7 @@ def messages(spec: str) -> list[str]:
 @pytest.mark.parametrize(
     ("expression", "reason"),
     [
-        ("(?i)yes|no", "global flags not at the start of the expression"),
+        ("(?i)yes|no", "its flags would hold for all of it, write (?i:…)"),
         ("(?P<x>a)", "it names a group, or refers to one"),
         (r"(a)\1", "it names a group, or refers to one"),
         ("(a)?(?(1)b|c)", "it names a group, or refers to one"),
