@@ -44,7 +44,7 @@ from kaspr_delta.storage.lazy_session import because, is_running, lazy_session, 
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse, lock_in_time
 from kaspr_delta.storage.opening import folder_tables, open_tables, opened_system, tables_of_system
-from kaspr_delta.storage.plan_tables import tables_of
+from kaspr_delta.storage.plan_tables import Settles, tables_of
 from kaspr_delta.storage.settled import Settled
 from kaspr_delta.storage.system_tables import RetryTables, known_topics
 from kaspr_delta.storage.tables import Tables
@@ -100,6 +100,11 @@ def _with(documents: list[Document], own: Update | None) -> tuple[list[Document]
     """The documents that were applied with those of one's own, and whatever puts these there while they are missing."""
     after = documents if own is None else own(documents)
     return after, None if after == documents else own
+
+
+def _among(layouts: Mapping[str, str]) -> Settles:
+    """Whether a table has got a layout, by the fingerprints that were kept."""
+    return lambda table, layout: layouts.get(table) == layout.fingerprint
 
 
 class Application:
@@ -240,9 +245,9 @@ class Application:
         made = self.declared.aggregation(name)
         if plan is None and made is not None and self.delta.exists(self._spark, made.log):
             plan = self.declared.table(name)  # it waits, and its rows are there
-        local = folder_tables(self.delta.namespace)
-        if plan is not None and local is not None and self.plan.table(name) is None:
-            plan = None if plan.ref in stored_misfits(local, self.declared) else plan
+            local = folder_tables(self.delta.namespace)
+            if local is not None and ResourceRef("table", name) in stored_misfits(local, self.declared):
+                plan = None
         if plan is None:
             raise self._not_found("table", name, [table.name for table in self.plan.tables])
         return TableHandle(self._driver_table(plan), self._made_from(name))
@@ -644,11 +649,9 @@ class Application:
         Without a session, tables are not created, nor do they get new columns: the session that starts later does it.
         """
         known = self._known_now()
-        layouts = self._settled.layouts()
         if not is_running(self._spark):
-            plan = replace(
-                self._typed, adds=False, has=lambda table, layout: layouts.get(table) == layout.fingerprint
-            ).follow(known)
+            settles = _among(self._settled.layouts())
+            plan = replace(self._typed, adds=False, has=settles).follow(known)
             if not is_running(self._spark):  # only Spark may know the table of another
                 self.plan = plan
             return
@@ -664,9 +667,11 @@ class Application:
             self.plan = replace(self._typed, adds=False, waits=True).follow(without_waiting(known, waiting))
             self._refreshed = known
             return
+        layouts = self._settled.layouts()
+        is_settled = _among(layouts)
 
         def has(table: str, layout: Layout) -> bool:
-            return layouts.get(table) == layout.fingerprint and not self.delta.was_created(table)
+            return is_settled(table, layout) and not self.delta.was_created(table)
 
         # Also registers existing tables: Spark may read their columns in ``follow``.
         waiting = create_tables(self.spark, self.delta, known, has)

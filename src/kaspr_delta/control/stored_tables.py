@@ -33,6 +33,11 @@ def is_plain(plan: Plan, resource: TablePlan | TableTableJoinPlan) -> bool:
     return not resource.select and not any(side.has_types for side in plan.sides_of(resource))
 
 
+def read_table(resource: TablePlan | TableTableJoinPlan) -> str:
+    """The table of a resource that people read."""
+    return resource.delta_name if isinstance(resource, TablePlan) else resource.result
+
+
 def misfits(
     resource: TablePlan | TableTableJoinPlan, has: Sequence[Column], wanted: Sequence[Column]
 ) -> tuple[list[tuple[tuple[str, ...], Type]], list[str]]:
@@ -79,7 +84,7 @@ def stored_misfits(delta: DeltaRs, plan: Plan) -> dict[ResourceRef, str]:
     for resource in resources_with_tables(plan):
         if not isinstance(resource, TablePlan) and not is_plain(plan, resource):
             continue
-        name = resource.delta_name if isinstance(resource, TablePlan) else resource.result
+        name = read_table(resource)
         layout = next(layout for table, layout in tables_kept_by(plan, resource.ref) if table == name)
         try:
             looked = delta.columns_and_properties(name) if delta.has_folder(name) else None

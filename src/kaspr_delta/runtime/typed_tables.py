@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kaspr_delta.control.source_tables import columns_in_folder, is_missing, looked_up, policy_notice, refusal
-from kaspr_delta.control.stored_tables import is_plain, misfits, other_key, resources_with_tables, with_remedy
+from kaspr_delta.control.stored_tables import (
+    is_plain,
+    misfits,
+    other_key,
+    read_table,
+    resources_with_tables,
+    with_remedy,
+)
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan, SelectPlan, StoredTypes, TableTableJoinPlan
@@ -114,9 +121,7 @@ class TypedTables:
 
         See ``is_plain``. In the other tables of a join, columns that only an older version wrote do not count.
         """
-        only = None
-        if is_plain(plan, resource):
-            only = resource.delta_name if isinstance(resource, TablePlan) else resource.result
+        only = read_table(resource) if is_plain(plan, resource) else None
         for name, layout in tables_kept_by(plan, resource.ref):
             if name == (only or name) and not self.has(name, layout) and self.delta.exists(self.spark, name):
                 has, wanted = self.delta.columns(self.spark, name), columns_of(layout.columns)
