@@ -23,7 +23,13 @@ from kaspr_delta.control.documents import Document, documents_of, kind_among, ro
 from kaspr_delta.control.events import COMPARED, OTHER_DEPLOYMENT, REBUILD_REQUIRED, REBUILT, since_in
 from kaspr_delta.control.registry import Registry
 from kaspr_delta.control.stored_tables import stored_misfits
-from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
+from kaspr_delta.errors import (
+    AlreadyRunningError,
+    NotFoundError,
+    ResourceFailedError,
+    SparkNeededError,
+    UsageError,
+)
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan, TopicPlan
@@ -40,7 +46,7 @@ from kaspr_delta.spec.revision import revision_of
 from kaspr_delta.spec.values import Value, Values
 from kaspr_delta.storage.copying.mark import refuse_unfinished
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, Layout
-from kaspr_delta.storage.lazy_session import because, is_running, lazy_session, session_of
+from kaspr_delta.storage.lazy_session import because, is_running, lazy_session, session_of, without_spark
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse, lock_in_time
 from kaspr_delta.storage.opening import folder_tables, open_tables, opened_system, tables_of_system
@@ -361,10 +367,17 @@ class Application:
 
         names = list(only)
         self.check(names)
+        before: Runner | None = None
+        if self._begins_here(names):
+            with observed(self.plan, listener, is_test=not self._bound) as observer:
+                before = self._runner_here(observer)
+                report = self._run_here(before, names, stop)
+            if report is not None:
+                return report
         session_of(self._spark)
         self._refresh_foreign()
         with observed(self.plan, listener, is_test=not self._bound) as observer:
-            runner = self._runner(observer)
+            runner = self._runner(observer, before)
             try:
                 return runner.until_quiet(self._refs(names), stop)
             finally:
@@ -575,6 +588,11 @@ class Application:
         """The Spark session. Where none was given, the first use starts it. Raises SetupError."""
         return session_of(self._spark)
 
+    @property
+    def uses_spark(self) -> bool:
+        """Whether a Spark session was given or started."""
+        return is_running(self._spark)
+
     def _prepare(self, spark: SparkSession) -> None:
         """Create or register the tables with a session that was started, and plan what can run with them."""
         opened_system(spark, self.delta)
@@ -774,11 +792,48 @@ class Application:
         """The resources that run or wait, by name."""
         return {str(ref): ref for ref in (*self.plan.runs, *(ref for ref, _ in self.plan.waiting))}
 
-    def _runner(self, listener: Listener | None) -> Runner:
+    def _runner(self, listener: Listener | None, before: Runner | None = None) -> Runner:
+        """A runner on Spark, which goes on from another one."""
         from kaspr_delta.runtime.run_events import ignore_event
         from kaspr_delta.runtime.runner import Runner
 
-        return Runner(self.spark, self.delta, self.plan, listener or ignore_event, waiting=self._waiting_now)
+        runner = Runner(self.spark, self.delta, self.plan, listener or ignore_event, waiting=self._waiting_now)
+        if before is not None:
+            runner.go_on_from(before)
+        return runner
+
+    def _begins_here(self, names: Sequence[str]) -> bool:
+        """Whether a run begins without Spark, and goes on so as far as that goes.
+
+        A task runs once, so no second runner may go on after it. What waits, or reads tables of others, is left to
+        Spark, which may know more about it.
+        """
+        if is_running(self._spark) or not self.delta.namespace.locks_bind_other_processes or self._own is not None:
+            return False
+        tasks = any(ref.kind == "task" for ref in self._refs(names))
+        return not (tasks or self.plan.waiting or self._stale or self._reads_foreign)
+
+    def _runner_here(self, listener: Listener) -> Runner:
+        from kaspr_delta.runtime.driver_runner import DriverRunner
+
+        return DriverRunner(without_spark(), self.delta, self.plan, listener, waiting=self._waiting_now)
+
+    def _run_here(self, runner: Runner, names: Sequence[str], stop: threading.Event | None) -> RunReport | None:
+        """Run without Spark. Returns the report, or None if Spark has to go on."""
+        from kaspr_delta.runtime.resources import create_tables_here
+
+        try:
+            got = create_tables_here(self.delta, self.plan, _among(self._settled.layouts()))
+            self._settled.write(got)
+            report = runner.until_quiet(self._refs(names), stop)
+        except SparkNeededError as needed:
+            because(self._spark, str(needed) or "it runs resources")
+            return None
+        except BaseException:
+            self._tell(runner)
+            raise
+        self._tell(runner)
+        return report
 
     def _refs(self, only: Iterable[str]) -> list[ResourceRef]:
         known = self._known

@@ -11,6 +11,8 @@ KasprError
 ├── SerializationError       a key or value that cannot be written or read
 ├── ResourceFailedError      a resource stopped; others went on
 └── NotQuietError            a loop of resources that feeds itself forever
+
+SparkNeededError, which is none of them, ends a run without Spark; another one goes on.
 """
 
 from __future__ import annotations
@@ -21,6 +23,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kaspr_delta.spec.diagnostics import Finding
+
+
+class SparkNeededError(BaseException):
+    """Work that was begun without Spark needs it. The text is the reason, as a sentence without its end; or empty.
+
+    It is no Exception: it ends a run, and whatever lets others go on after an error, or takes it for a failed function,
+    must not catch it.
+    """
 
 
 class KasprError(Exception):

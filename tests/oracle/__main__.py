@@ -22,12 +22,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("directory", nargs="?", type=Path, default=VISIBLE, help="where the *.json files are")
     parser.add_argument("--seed", type=int, default=0, help="of the random batch cuts")
     parser.add_argument("--typed", action="store_true", help="only joins of two tables, which have columns here")
+    parser.add_argument("--without-spark", action="store_true", help="as far as that goes")
     chosen = parser.parse_args(arguments)
     if not chosen.directory.is_dir():
         parser.error(f"{chosen.directory} is no directory")
     with tempfile.TemporaryDirectory() as folder:
-        session_for_few_rows(Path(folder) / "spark.log")
-        reports = run(chosen.directory, Path(folder), chosen.seed, typed=chosen.typed)
+        on_spark = not chosen.without_spark
+        if on_spark:
+            session_for_few_rows(Path(folder) / "spark.log")
+        reports = run(chosen.directory, Path(folder), chosen.seed, typed=chosen.typed, on_spark=on_spark)
     screen = Console(markup=False, highlight=False, soft_wrap=True)
     for report in reports:
         screen.print(f"{report.name}: {report.passed} passed, {report.failed} failed")

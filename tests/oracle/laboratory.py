@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.storage.arrow_types import arrow_schema
@@ -28,12 +29,18 @@ Commit = Callable[[], object]
 
 
 class Laboratory:
-    """An application in a folder, with a resource for every set of parameters among the cases."""
+    """An application in a folder, with a resource for every set of parameters among the cases.
 
-    def __init__(self, cases: Sequence[Case], folder: Path) -> None:
+    It runs on the active session; unless ``on_spark``, without Spark as far as that goes.
+    """
+
+    def __init__(self, cases: Sequence[Case], folder: Path, *, on_spark: bool = True) -> None:
         self.cases, self.lanes = cases, lanes(cases)
         write_manifests(folder / "manifests", self.lanes)
-        self.app = Application.open(folder / "manifests", warehouse=folder / "warehouse")
+        spark = SparkSession.active() if on_spark else None
+        self.app = Application.open(folder / "manifests", warehouse=folder / "warehouse", spark=spark)
+        if not on_spark:  # creates the tables
+            self.app.run()
         # The lane and partition of each case, by its number.
         self._places = {number: (lane, n) for lane in self.lanes for n, number in enumerate(lane.numbers)}
         # The version of each lane's output after each run, by the lane's name.
@@ -110,7 +117,7 @@ class Laboratory:
         written = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
         name = self.app.table(table).table.plan.delta_name
         upsert = Upsert(on=row_form.key, compare=row_form.compare, keep="keep")
-        self.app.delta.merge(self.app.spark, written, name, upsert)
+        self.app.delta.merge(self.app._spark, written, name, upsert)
 
     def _read(self, lane: Lane) -> tuple[list[Result], list[ResultRow]]:
         output, versions = lane.family.output, self._versions[lane.name]

@@ -37,14 +37,17 @@ MODES: Mapping[str, tuple[Turns, Compare]] = {
 
 
 def differences(
-    cases: Sequence[Case], folder: Path, seed: int, modes: Iterable[str] = tuple(MODES)
+    cases: Sequence[Case], folder: Path, seed: int, modes: Iterable[str] = tuple(MODES), *, on_spark: bool = True
 ) -> list[Difference | None]:
-    """Run the cases in modes, each on a warehouse of its own; case by case the first difference, or None."""
+    """Run the cases in modes, each on a warehouse of its own; case by case the first difference, or None.
+
+    ``on_spark`` is as in ``Laboratory``.
+    """
     found: list[Difference | None] = [None] * len(cases)
     for mode in modes:
         turns, compare = MODES[mode]
         dice = random.Random(seed)  # noqa: S311  no secret
-        outcomes = _outcomes(cases, folder / mode.replace(" ", "-"), turns(cases, dice), mode)
+        outcomes = _outcomes(cases, folder / mode.replace(" ", "-"), turns(cases, dice), mode, on_spark=on_spark)
         for number, (case, outcome) in enumerate(zip(cases, outcomes, strict=True)):
             difference = compare(case, outcome, family_of(case).rule)
             if difference is not None and found[number] is None:
@@ -52,9 +55,11 @@ def differences(
     return found
 
 
-def _outcomes(cases: Sequence[Case], folder: Path, turns: Sequence[Turn], mode: str) -> list[Outcome]:
+def _outcomes(
+    cases: Sequence[Case], folder: Path, turns: Sequence[Turn], mode: str, *, on_spark: bool
+) -> list[Outcome]:
     """The outcomes after all turns. On a terminal the progress is shown; the last line has the seconds."""
-    laboratory = Laboratory(cases, folder)
+    laboratory = Laboratory(cases, folder, on_spark=on_spark)
     what = f"{len(cases)} cases of {', '.join(dict.fromkeys(case.shape for case in cases))}, {mode}"
     screen, started = console(), time.monotonic()
     with screen.status(what) as status:

@@ -57,7 +57,7 @@ class JoinOutput:
         """The newest version of the Delta table that emissions are read from."""
         plan = app.plan.join(name)
         assert plan is not None
-        return app.delta.newest(app.spark, plan.log).version
+        return app.delta.newest(app._spark, plan.log).version
 
     def emissions(self, app: Application, name: str, run_of: RunOf) -> Iterator[Result]:
         """All emissions, in order."""
@@ -81,7 +81,7 @@ class TableOutput:
     kind: ClassVar[str] = "table"
 
     def version(self, app: Application, name: str) -> int:
-        return app.delta.newest(app.spark, app.table(name).table.plan.delta_name).version
+        return app.delta.newest(app._spark, app.table(name).table.plan.delta_name).version
 
     def emissions(self, app: Application, name: str, run_of: RunOf) -> Iterator[Result]:
         return differences_by_run(self._change(row, run_of) for row in changes(app, name))

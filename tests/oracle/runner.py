@@ -58,8 +58,13 @@ class FileReport:
             self.lines.append(f"{case.name}: differs as expected: {reason} ({difference})")
 
 
-def run(directory: Path, warehouses: Path, seed: int, *, typed: bool = False) -> list[FileReport]:
-    """Run the cases of a directory's JSON files, on warehouses in another. ``typed``: joins of typed tables only."""
+def run(
+    directory: Path, warehouses: Path, seed: int, *, typed: bool = False, on_spark: bool = True
+) -> list[FileReport]:
+    """Run the cases of a directory's JSON files, on warehouses in another. ``typed``: joins of typed tables only.
+
+    ``on_spark`` is as in ``Laboratory``.
+    """
     reports: list[FileReport] = []
     of_shapes: dict[str, list[tuple[FileReport, Case]]] = {}
     for file in sorted(directory.glob("*.json")):
@@ -77,13 +82,13 @@ def run(directory: Path, warehouses: Path, seed: int, *, typed: bool = False) ->
             else:
                 report.fail(f"shape {case.shape} of type {case.type} is not run yet")
     for shape, reported in of_shapes.items():
-        _run_shape(reported, warehouses / shape, seed)
+        _run_shape(reported, warehouses / shape, seed, on_spark=on_spark)
     return reports
 
 
-def _run_shape(reported: Sequence[tuple[FileReport, Case]], warehouse: Path, seed: int) -> None:
+def _run_shape(reported: Sequence[tuple[FileReport, Case]], warehouse: Path, seed: int, *, on_spark: bool) -> None:
     try:
-        found = differences([case for _, case in reported], warehouse, seed)
+        found = differences([case for _, case in reported], warehouse, seed, on_spark=on_spark)
     except Exception as error:  # noqa: BLE001  the other shapes are run all the same
         is_kaspr_error = isinstance(error, KasprError)
         if not is_kaspr_error:

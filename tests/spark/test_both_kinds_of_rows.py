@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import COLUMNS
@@ -19,7 +19,7 @@ from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, SameKeyJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import run_of
-from kaspr_delta.storage.arrow_types import collected, frame_of
+from kaspr_delta.storage.arrow_types import collected
 from kaspr_delta.storage.limits import Limits, Size
 from kaspr_delta.storage.opening import open_tables
 from tests.folders import overwrite
@@ -128,11 +128,11 @@ def app(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Applic
     return opened(spark, folder, "both", MANIFEST)
 
 
-def fill_tables(app: Application, made: RandomTables, of: Mapping[str, pa.Table]) -> DataFrame:
+def fill_tables(app: Application, made: RandomTables, of: Mapping[str, pa.Table]) -> Rows:
     """Fill the tables, and return the changes."""
     for table, rows in {"orders": made.orders, "products": made.products, **of}.items():
         overwrite(app.delta.namespace, table, rows)
-    return frame_of(app.spark, made.changes)
+    return LocalRows(app.spark, made.changes)
 
 
 def assert_equal_rows(app: Application, name: str, *of_batch: Any) -> None:

@@ -145,7 +145,7 @@ def test_ctrl_c_while_spark_starts_prints_one_sentence_and_leaves_no_jvm(tmp_pat
         manifests("shop", MANIFESTS.format(under_way=tmp_path / "under-way", seconds=0))
     )
     scratch = tmp_path / "scratch"
-    with terminal(scratch, "run", tmp_path / "shop.yaml", "--warehouse", tmp_path / "wh") as starting:
+    with terminal(scratch, "run", tmp_path / "shop.yaml", "--continuous", "--warehouse", tmp_path / "wh") as starting:
         wait_until(lambda: jvms(scratch))
         time.sleep(3)
         starting.press_ctrl_c()

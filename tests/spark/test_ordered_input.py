@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import union_of
 from kaspr_delta.engine.rows.sequence import end_of
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.spill import rows_made
 from kaspr_delta.engine.streams.offset_range import Received, in_offset_order
 from kaspr_delta.storage.folders import LocalFolder
@@ -110,7 +111,7 @@ def test_records_of_a_batch_come_once_each_in_offset_order(
     received = Received()
     found = [
         piece.select(["source", "key", "value", "offset"]).to_pylist()
-        for piece in received.counted(in_offset_order(mixed, feed, limits))
+        for piece in received.counted(in_offset_order(SparkRows(mixed), feed, limits))
     ]
     assert bool(feed.read) == (few < len(rows))
     assert [tuple(row.values()) for piece in found for row in piece] == sorted(rows, key=lambda row: (row[3], row[0]))
@@ -121,7 +122,7 @@ def test_records_of_a_batch_come_once_each_in_offset_order(
 
 def test_a_batch_may_be_empty(spark: SparkSession) -> None:
     empty = spark.createDataFrame([], COLUMNS)
-    (nothing,) = in_offset_order(empty, CountingFeed(empty), Limits())
+    (nothing,) = in_offset_order(SparkRows(empty), CountingFeed(empty), Limits())
     assert nothing.num_rows == 0
 
 

@@ -36,7 +36,9 @@ def dev(
         int, typer.Option("--rows", min=0, metavar="N", help="How many rows that differ to show for each resource.")
     ] = 10,
 ) -> None:
-    """Keep one Spark session; after each save apply the manifests, run, and show which rows came out differently.
+    """After each save apply the manifests, run, and show which rows came out differently.
+
+    Spark starts when something needs it, and stays.
 
     Each run has a temporary warehouse of its own with the rows that fixtures beside the manifests give. So all of them
     pass through the functions as they are now. It stays until the next run, for a look by other commands.
@@ -53,19 +55,17 @@ def dev(
         kaspr-delta dev bundles/order-system --rows 3 --warehouse wh
     """
     from kaspr_delta.testing.development import Development
-    from kaspr_delta.testing.run import session
     from kaspr_delta.testing.saves import saves
 
     if not path.exists():
         raise UsageError(f"{path}: there is no such file or folder")
     kept = _warehouse(target)
     folder = path if path.is_dir() else path.parent
-    development = Development(path, kept, target.app, target.given)
+    development = Development(path, kept, target.app, target.given, starting_spark)
     with stopped_by_signal() as stop, closing(development):
         for _ in saves(folder, stop.asked.wait, kept):
             fixtures = _checked(target, path, folder)
             if fixtures is not None:
-                starting_spark(session, "resources run on it")
                 _turn(development, fixtures, stop, rows)
             if not stop.asked.is_set():
                 note("waiting for a save; Ctrl-C ends this")

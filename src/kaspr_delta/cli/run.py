@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -135,23 +135,27 @@ def run(
         log_as_json()
     application = target.open(path, origin, revision, apply=apply)
     application.check(only or [])
-    grant_missing(application.spark, application.delta.namespace, grants)
-    grant_missing(application.spark, application.delta.namespace, on_internal, internal=True)
-    _show_versions(application)
-    _show_waiting(application)
+    if grants or on_internal:
+        grant_missing(application.spark, application.delta.namespace, grants)
+        grant_missing(application.spark, application.delta.namespace, on_internal, internal=True)
+    if continuous:
+        _show_versions(application)
+    printed = _show_waiting(application)
     if continuous:
         note(f"running, a batch at most every {every}; Ctrl-C stops")
         _run_continuously(
             application, every, only or [], progress, partial(stopped_by_change, file=until_changed, revision=revision)
         )
     else:
-        report = _run(application, only or [], progress, retries)
+        report = _run(application, only or [], progress, retries, printed)
         if report.fruitless and all_dead_letters == "fail":
             raise ResourceFailedError(f"every event of {', '.join(report.fruitless)} became a dead letter")
         _refuse_long_waiting(application, only or [], longest)
 
 
-def _run(application: Application, only: list[str], progress: ProgressOutput, retries: int) -> RunReport:
+def _run(
+    application: Application, only: list[str], progress: ProgressOutput, retries: int, printed: Collection[str]
+) -> RunReport:
     from kaspr_delta.cli.run_display import shown
 
     began = datetime.now(timezone.utc)
@@ -161,6 +165,9 @@ def _run(application: Application, only: list[str], progress: ProgressOutput, re
             report, is_first = _tried(work, retries, stop.asked)
         if not is_first:
             report = replace(report, resources=application.report_since(began, only).resources)
+        if application.uses_spark:
+            _show_versions(application)
+            _show_waiting(application, printed)
         show_report(report, results())
     if stop.by is not None:
         note("stopped before everything was caught up; the next run goes on from here")
@@ -212,14 +219,16 @@ def _show_versions(application: Application) -> None:
         warn(versions.warning)
 
 
-def _show_waiting(application: Application) -> None:
-    for ref, reason in application.plan.waiting:
-        warn(f"{ref} {in_words(reason)}")
-    for notice in application.plan.notices:
-        note(notice)
-    for finding in application.plan.findings:
-        if finding.severity is Severity.WARNING:
-            warn(str(finding))
+def _show_waiting(application: Application, printed: Collection[str] = ()) -> set[str]:
+    """Print what waits and other news of the plan, unless it was printed; return it. With Spark there may be more."""
+    plan = application.plan
+    warnings = [f"{ref} {in_words(reason)}" for ref, reason in plan.waiting]
+    findings = [str(finding) for finding in plan.findings if finding.severity is Severity.WARNING]
+    for tell, texts in ((warn, warnings), (note, plan.notices), (warn, findings)):
+        for text in texts:
+            if text not in printed:
+                tell(text)
+    return {*warnings, *plan.notices, *findings}
 
 
 def rebuild(

@@ -34,8 +34,8 @@ def test(
     """Run the fixtures of applications: what is given, what changes, and what has to come out.
 
     A fixture belongs to the manifests in the folder of its file. Each runs in a warehouse of its own, which is removed
-    afterwards, and reads and writes neither Kafka nor other files than its own. All share one Spark session. The exit
-    code is 1 if one fails.
+    afterwards, and reads and writes neither Kafka nor other files than its own. Those that need Spark share one
+    session. The exit code is 1 if one fails.
 
     For example:
 
@@ -60,15 +60,13 @@ def test(
 def _passed(target: Target, path: Path) -> bool:
     """Run the fixtures, and print each result when it is there; return whether all passed. Raises UsageError."""
     from kaspr_delta.testing.fixtures import fixtures_in
-    from kaspr_delta.testing.run import session
 
     fixtures = fixtures_in(path, values=target.given, app=target.app)
     if not fixtures:
         raise UsageError(f"{path} has no fixtures: these are files named *.test.yaml, beside manifests")
-    starting_spark(session, "fixtures run on it")
     counted: Counter[bool] = Counter()
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        running = [pool.submit(one.run) for one in fixtures]
+        running = [pool.submit(one.run, starting_spark) for one in fixtures]
         for one in running:
             if one.exception() is None:
                 _print(result := one.result())

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta, timezone
 from functools import cache, partial
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan, TopicPlan
@@ -62,7 +61,7 @@ def remove_old(
 
 def _remove_rows(delta: Tables, spark: SparkSession, table: TablePlan, before: datetime, now: datetime) -> None:
     written = time_column(table)
-    if not delta.read(spark, table.state).where(F.col(written).isNull()).isEmpty():
+    if delta.scan(spark, table.state).where(f"{written} IS NULL").aggregate("count(*)") != (0,):
         delta.update(spark, table.state, f"{written} = {{now}}", f"{written} IS NULL", now=now)
     for name in table.delta_tables:
         _remove_before(delta, spark, name, before, column=written)
@@ -78,5 +77,6 @@ def _remove_before(  # noqa: PLR0913, PLR0917  all parts of the condition
     delta: Tables, spark: SparkSession, table: str, moment: datetime, only: str = "true", column: str = "timestamp"
 ) -> None:
     # Read first: a DELETE costs more than a read, even if it deletes nothing.
-    if not delta.read(spark, table).where((F.col(column) < moment) & F.expr(only)).isEmpty():
+    old = delta.scan(spark, table).where(f"{column} < {{moment}} AND {only}", moment=moment)
+    if old.aggregate("count(*)") != (0,):
         delta.delete(spark, table, f"{column} < {{moment}} AND {only}", moment=moment)

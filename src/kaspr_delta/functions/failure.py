@@ -7,16 +7,23 @@ import threading
 import traceback
 from dis import opmap
 
+from kaspr_delta.errors import SparkNeededError
+
 AUTHORS_CODE_FAILED = BaseException
 """The exceptions that an author's function may raise. A handler calls one of the functions below first."""
 
 
 def pass_on_interruption(error: BaseException) -> None:
-    """Raise the error again if Ctrl-C caused it: it stops the run and is no failure of the function.
+    """Raise the error again if it is no failure of the function.
+
+    Where a table of the function can be read with Spark only, Spark starts, and the event comes again. Ctrl-C stops the
+    run.
 
     Signals interrupt the main thread only, between any two steps. A KeyboardInterrupt that comes from a ``raise``
     statement is the function's own, unless the statement belongs to a handler of the signal.
     """
+    if isinstance(error, SparkNeededError):
+        raise error
     if not isinstance(error, KeyboardInterrupt) or threading.current_thread() is not threading.main_thread():
         return
     at = error.__traceback__
@@ -36,7 +43,7 @@ def pass_on_interruption(error: BaseException) -> None:
 def account_of_failure(error: BaseException, frames: int) -> str:
     """The traceback of an author's error that is being handled, with its last ``frames`` frames.
 
-    Raises the error again if Ctrl-C caused it, see ``pass_on_interruption``. A message may quote text that has no
+    Raises the error again if it is no failure, see ``pass_on_interruption``. A message may quote text that has no
     UTF-8, such as a lone surrogate: it is escaped, because no column can hold it.
     """
     pass_on_interruption(error)

@@ -22,7 +22,7 @@ from kaspr_delta.engine.joins.same_key_join import SameKeyJoin
 from kaspr_delta.engine.joins.stream_stream.stream_stream_join import StreamStreamJoin
 from kaspr_delta.engine.joins.stream_table.right_foreign_key_join import RightForeignKeyJoin
 from kaspr_delta.engine.joins.stream_table.stream_table_join import StreamTableJoin
-from kaspr_delta.errors import NotFoundError
+from kaspr_delta.errors import NotFoundError, SparkNeededError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import (
     AggregationPlan,
@@ -35,12 +35,14 @@ from kaspr_delta.plan.definition.joins import (
     TableTableJoinPlan,
 )
 from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TaskPlan, TopicPlan
+from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.plan.names import current_view, differences_table, shown_table, value_view
 from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.spec.ddl import columns_of, quoted
 from kaspr_delta.storage import layout as layouts
 from kaspr_delta.storage.folders import discard
 from kaspr_delta.storage.layout import PAIR
+from kaspr_delta.storage.lazy_session import without_spark
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.plan_tables import Settles, tables_kept_by, tables_of
 from kaspr_delta.storage.side_by_side import side_by_side
@@ -89,6 +91,24 @@ def create_tables(spark: SparkSession, delta: Tables, plan: Plan, has: Settles) 
             with made_to_wait(waiting, ref):
                 delta.set_properties(spark, table, layout.retention)
     return waiting
+
+
+def create_tables_here(delta: Tables, plan: Plan, has: Settles) -> dict[str, str]:
+    """Create the tables of a plan that are missing, without Spark.
+
+    Returns the fingerprints of the layouts, by table. Raises SparkNeededError if only Spark can create one, or would
+    change one.
+    """
+    spark = without_spark()
+    tables = [(table, layout) for _, table, layout in tables_of(plan)]
+    for table, layout in (*layouts.SYSTEM.items(), *tables):
+        if not delta.is_known(table):
+            delta.create(spark, table, layout)
+        elif not has(table, layout) and (table, layout) in tables and not delta.has_layout(table, layout):
+            raise SparkNeededError(f"only Spark changes the table '{table}'")
+        if layout.storage != StoragePlan(comment=layout.storage.comment) and not has(table, layout):
+            raise SparkNeededError(f"only Spark declares the storage of '{table}'")
+    return {table: layout.fingerprint for table, layout in tables}
 
 
 def declare_storage(spark: SparkSession, delta: Tables, plan: Plan, has: Settles) -> tuple[Plan, dict[str, str]]:

@@ -96,6 +96,8 @@ class Runner:
     _cleaned_at: float = field(default=0.0, init=False)
     _new_columns: bool = field(default=False, init=False)
     _table_groups: TableGroups = field(init=False)
+    # The batches of the runner from which this one goes on.
+    _before: Sequence[tuple[ResourceRef, BatchReport]] = field(default=(), init=False)
     # The batches that a run until quiet has folded here; None in other runs, of which nobody asks for a report.
     _reports: list[tuple[ResourceRef, BatchReport]] | None = field(default=None, init=False)
 
@@ -110,7 +112,7 @@ class Runner:
         it is named in ``only``, otherwise not. Raises ResourceFailedError if a resource failed (its dependents still
         ran on the rows that they had), AlreadyRunningError and NotQuietError.
         """
-        self._stop, self._reports = stop or self._stop, []
+        self._stop, self._reports = stop or self._stop, [*self._before]
         stages, tasks = self._stages(only), [task.ref for task in self.plan.tasks if task.ref in only]
         if not tasks and self._has_nothing_to_do(stages):
             for ref in _refs(stages):
@@ -241,6 +243,12 @@ class Runner:
                 streams.tell_lag()
                 ticked = time.monotonic()
             self._clean_sometimes()
+
+    def go_on_from(self, other: Runner) -> None:
+        """Take over what another runner has done in this run: it belongs to the report, and to the events after it."""
+        self._before = tuple(other._reports or ())
+        self.rebuilt.update(other.rebuilt)
+        self.compared.update(other.compared)
 
     @property
     def rebuilds(self) -> Mapping[ResourceRef, str]:

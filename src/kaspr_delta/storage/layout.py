@@ -34,6 +34,7 @@ SELECTED = "selected"
 """The column of a join's log with the result of its select function as JSON text; NULL if there is no result row."""
 
 CHANGE_FEED = "delta.enableChangeDataFeed"
+AUTO_COMPACT = "delta.autoOptimize.autoCompact"
 ROW_TRACKING = "delta.enableRowTracking"
 
 PROGRESS = "_kaspr_progress"
@@ -116,7 +117,7 @@ class Layout:
         if self.keeps_log:
             properties[_LOG] = "interval 3650 days"
         if self.compacts:
-            properties["delta.autoOptimize.autoCompact"] = "true"
+            properties[AUTO_COMPACT] = "true"
         if self.found_by:
             properties["delta.dataSkippingStatsColumns"] = ",".join(self.found_by)
         return properties | self.retention

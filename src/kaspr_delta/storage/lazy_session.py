@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from kaspr_delta.errors import SparkNeededError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -23,6 +25,8 @@ class LazySession:
         # The thread that prepares the session.
         self._preparing: int | None = None
         self._lock = threading.RLock()
+        # Whether it was ever used, also in vain.
+        self.was_used = False
         self.reason = ""
         """Why the next use needs Spark, as a sentence without its end; empty where the caller says it."""
 
@@ -38,6 +42,7 @@ class LazySession:
     def session(self) -> SparkSession:
         """The session itself. Raises what its start raises; the next use then starts it again."""
         with self._lock:
+            self.was_used = True
             if self._session is None:
                 session = self._start(self.reason)
                 self._preparing, self._session = threading.get_ident(), session
@@ -76,6 +81,21 @@ def because(spark: SparkSession, reason: str) -> SparkSession:
     if isinstance(spark, LazySession):
         spark.reason = reason
     return spark
+
+
+def check_unused(spark: SparkSession) -> None:
+    """Raise SparkNeededError if work without Spark has used the session in vain: a function may have hidden that."""
+    if isinstance(spark, LazySession) and spark.was_used and not spark.is_running:
+        raise SparkNeededError(spark.reason)
+
+
+def without_spark() -> SparkSession:
+    """Stands for a session where work is done as far as it goes without one. Its use raises SparkNeededError."""
+    return lazy_session(_refused, lambda _: None)
+
+
+def _refused(reason: str) -> SparkSession:
+    raise SparkNeededError(reason)
 
 
 def lazy_session(start: Callable[[str], SparkSession], prepare: Callable[[SparkSession], None]) -> SparkSession:

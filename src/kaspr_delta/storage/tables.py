@@ -26,7 +26,7 @@ from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
 from kaspr_delta.storage.arrow_types import collected, frame_of
 from kaspr_delta.storage.dialect import SPARK
 from kaspr_delta.storage.layout import MAPPED, RESOURCES, TRACKED, Layout, needs_mapping
-from kaspr_delta.storage.limits import Limits
+from kaspr_delta.storage.limits import Limits, Size
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.spark.description import Description
 from kaspr_delta.storage.spark.look_up import having
@@ -257,6 +257,10 @@ class Tables:
                 refused.append(f"'{part}' of '{table}' was refused: {first_line(error)}")
         self._created.discard(table)
         return refused
+
+    def has_layout(self, table: str, layout: Layout) -> bool:  # noqa: ARG002
+        """Whether a table has the columns and properties of a layout, as far as that is known without Spark."""
+        return False
 
     def named_key(self, spark: SparkSession, table: str) -> str | None:  # noqa: ARG002
         """The property KEY of a table; None without it, as in a catalog."""
@@ -499,6 +503,20 @@ class Tables:
         reader = reader if last is None else reader.option("endingVersion", last)
         return reader.table(self.namespace.identifier(table))
 
+    def changes_here(
+        self,
+        table: str,  # noqa: ARG002
+        first: int,  # noqa: ARG002
+        last: int,  # noqa: ARG002
+        most: Size,  # noqa: ARG002
+        columns: Sequence[str] | None = None,  # noqa: ARG002
+    ) -> pa.Table | None:
+        """The change data feed between two versions, both included, without Spark: all columns, or some of the table.
+
+        None if only Spark reads it, or if it is more than ``most``.
+        """
+        return None
+
     def appended_rows(self, spark: SparkSession, table: str) -> DataFrame | None:
         """The rows of an append-only table in the form of its change data feed, without commit times.
 
@@ -572,10 +590,11 @@ class Tables:
         """Replace all rows for which a condition holds by these, in one commit."""
         from pyspark.sql import functions as F
 
+        df = _in_spark(spark, rows)  # before any column of Spark is made, for which a session must run
         replaced = F.expr(SPARK.filled(condition, values))
 
         def overwritten() -> None:
-            writer = _in_spark(spark, rows).writeTo(self.namespace.identifier(table))
+            writer = df.writeTo(self.namespace.identifier(table))
             self._retried(lambda: writer.overwrite(replaced))
 
         self._alone(spark, table, overwritten)

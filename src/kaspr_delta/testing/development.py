@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kaspr_delta.application import Application
+from kaspr_delta.application import Application, Starting
 from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.spec.fixture_files import LoadedFixture
 from kaspr_delta.spec.values import Value
@@ -18,7 +18,7 @@ from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.testing.changed_rows import ChangedRow, changed_rows
 from kaspr_delta.testing.found import Fields, everything_in
 from kaspr_delta.testing.put import put
-from kaspr_delta.testing.run import session
+from kaspr_delta.testing.run import on_shared
 
 _PREFIX = "kaspr-delta-dev-"
 
@@ -41,7 +41,7 @@ class Turn:
 
 @dataclass
 class Development:
-    """The turns of an application on one Spark session, in its ``warehouse``.
+    """The turns of an application, in its ``warehouse``. Those that need Spark share one session.
 
     Without one each turn has a temporary folder, into which the rows that fixtures give are put, so that changed
     functions see all of them. That of the last turn stays until the next one, or until ``close``.
@@ -54,6 +54,8 @@ class Development:
     warehouse: Path | None = None
     app: str | None = None
     values: Mapping[str, Value] = field(default_factory=dict)
+    # As in ``Application.open``.
+    starting: Starting | None = None
     _before: Mapping[str, Sequence[Fields]] | None = None
     _last: ExitStack = field(default_factory=ExitStack)
 
@@ -99,7 +101,7 @@ class Development:
             app=self.app,
             values=self.values,
             bound=False,
-            starting=lambda *_: session().newSession(),
+            starting=on_shared(self.starting),
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kaspr_delta.application import Starting
 from kaspr_delta.errors import ManifestError
 from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.fixture_files import LoadedFixture, load_fixtures
@@ -24,9 +25,9 @@ class Fixture:
     def __str__(self) -> str:
         return self.loaded.spec.test
 
-    def run(self) -> Result:
-        """Run it."""
-        return run(self.loaded, values=self.values, app=self.app)
+    def run(self, starting: Starting | None = None) -> Result:
+        """Run it; ``starting`` is as in ``Application.open``."""
+        return run(self.loaded, values=self.values, app=self.app, starting=starting)
 
     def check(self) -> None:
         """Run it. Raises AssertionError with all differences if there are any."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kaspr_delta.api.join import StreamJoinHandle
-from kaspr_delta.application import Application
+from kaspr_delta.application import Application, Starting
 from kaspr_delta.errors import KasprError, NotFoundError
 from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime.session import spark_session
@@ -50,6 +50,15 @@ def session() -> SparkSession:
         return spark_session(_log())
 
 
+def on_shared(starting: Starting | None) -> Starting:
+    """The function that starts Spark for one application: a session of its own on the one of this process."""
+
+    def start(_: object, reason: str) -> SparkSession:
+        return (session() if starting is None else starting(session, reason)).newSession()
+
+    return start
+
+
 @functools.cache
 def _log() -> Path:
     """The log of the JVM. It stays: the error of a failed start names it."""
@@ -58,24 +67,34 @@ def _log() -> Path:
 
 @contextmanager
 def application(
-    path: str | Path, *, values: Mapping[str, Value] | None = None, app: str | None = None
+    path: str | Path,
+    *,
+    values: Mapping[str, Value] | None = None,
+    app: str | None = None,
+    starting: Starting | None = None,
 ) -> Iterator[Application]:
     """An application in a folder of its own, which is removed afterwards, and on a session with its own queries.
 
     Its topics are not bound: records for them are produced, and none are written to Kafka or to files. The first one
-    that needs Spark starts it, for all. Raises what ``Application.open`` raises.
+    that needs Spark starts it, for all; ``starting`` is as in ``Application.open``. Raises what that raises.
     """
     with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as warehouse:
         yield Application.open(
-            path, warehouse=warehouse, app=app, values=values, bound=False, starting=lambda *_: session().newSession()
+            path, warehouse=warehouse, app=app, values=values, bound=False, starting=on_shared(starting)
         )
 
 
-def run(fixture: LoadedFixture, *, values: Mapping[str, Value] | None = None, app: str | None = None) -> Result:
+def run(
+    fixture: LoadedFixture,
+    *,
+    values: Mapping[str, Value] | None = None,
+    app: str | None = None,
+    starting: Starting | None = None,
+) -> Result:
     """Run a fixture. An error of the application, or of its manifests, is a difference."""
     started = time.monotonic()
     try:
-        with application(fixture.folder, values=values, app=app) as opened:
+        with application(fixture.folder, values=values, app=app, starting=starting) as opened:
             found = _Run(opened, fixture).differences()
     except KasprError as error:
         found = {"the run": str(error).splitlines()}

@@ -39,7 +39,7 @@ class FakeApplication:
         self.report = RunReport({"agent/ingest": ResourceReport(**report)} if report else {})
         self.waits = waits
         waiting = () if waits is None else ((BEDS, "waits for table/wards"), (WARDS, "its change data feed is off"))
-        self.spark = SimpleNamespace(version="4.2.0")
+        self.uses_spark = False
         self.check = lambda only: None  # noqa: ARG005
         self.delta = SimpleNamespace(namespace=None)
         self.plan = SimpleNamespace(waiting=waiting, notices=(), findings=())

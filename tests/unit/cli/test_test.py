@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kaspr_delta import Application
+from kaspr_delta.application import Starting
 from kaspr_delta.cli import test as command
 from kaspr_delta.testing.fixtures import Fixture
 from kaspr_delta.testing.run import Result
@@ -66,10 +67,10 @@ def test_an_error_of_the_package_itself_is_raised_after_the_results_of_the_other
     (tmp_path / "a.test.yaml").write_text(f"test: first\n{GIVEN}then: {{}}\n---\ntest: second\n{GIVEN}then: {{}}\n")
     run = Fixture.run
 
-    def broken(fixture: Fixture) -> Result:
+    def broken(fixture: Fixture, starting: Starting) -> Result:
         if "first" in str(fixture):
             raise ZeroDivisionError
-        return run(fixture)
+        return run(fixture, starting)
 
     monkeypatch.setattr(Fixture, "run", broken)
     with pytest.raises(ZeroDivisionError):

@@ -31,7 +31,7 @@ class Command(Protocol):
 @pytest.fixture
 def ran(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
     def run(*names: str, typed: bool = False, **findings: Any) -> tuple[int, list[str]]:
-        def differences(cases: Sequence[Case], *_: object) -> list[Difference | None]:
+        def differences(cases: Sequence[Case], *_: object, **__: object) -> list[Difference | None]:
             found = findings.get(cases[0].shape.replace("-", "_"), "no case")
             if isinstance(found, Exception):
                 raise found

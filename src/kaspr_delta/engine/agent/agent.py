@@ -21,15 +21,19 @@ from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun
 from kaspr_delta.engine.batch.sources import SourceTable, source_of_records
 from kaspr_delta.engine.batch.topic_commit import DirectAppend
-from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
+from kaspr_delta.engine.rows.local_rows import LocalRows, fetched
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.sequence import end_of
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.spill import rows_made
+from kaspr_delta.engine.streams.arrived import arrived_records
 from kaspr_delta.engine.streams.effect import SCHEMA, to_rows
 from kaspr_delta.engine.streams.offset_range import LargeBatch, Received, in_offset_order
 from kaspr_delta.engine.streams.source import Source
 from kaspr_delta.engine.windows import passed_windows
 from kaspr_delta.plan.definition.resources import AgentPlan, sends_of
+from kaspr_delta.storage.limits import Size
+from kaspr_delta.storage.tables import Commit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,10 +74,24 @@ class Agent(Pipeline[AgentPlan]):
         limit = self.delta.limits.ordered_batch if self.plan.ordered else None
         return self._source.stream(spark, start.positions, limit)
 
+    def arrived(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, Commit]) -> Rows | None:
+        """None also where a batch might need Spark after its first function."""
+        if not self._needs_no_spark(spark):
+            return None
+        most = self._few_ordered if self.plan.ordered else self.delta.limits.few_events
+        source = self._source
+        found = arrived_records(source, after, {name: end_of(upto[source.table(name)].version) for name in after}, most)
+        return None if found is None else LocalRows(spark, found)
+
+    @property
+    def _few_ordered(self) -> Size:
+        limits = self.delta.limits
+        return Size(limits.ordered_records, limits.small_batch.bytes)
+
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         return AgentState.of(state).read
 
-    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
+    def decide(self, changes: Rows, state: Mapping[str, Any]) -> Decision:
         return self._decide(changes, self._source, AgentState.of(state), rest=False)
 
     def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> Begun | None:
@@ -82,13 +100,13 @@ class Agent(Pipeline[AgentPlan]):
         if unread is None:
             return None
         # Waiting records are read again, and none is left to wait: the change feed, which a later batch reads, is gone.
-        decision = self._decide(unread.records, unread.source, before.at(before.done), rest=True)
+        decision = self._decide(SparkRows(unread.records), unread.source, before.at(before.done), rest=True)
         after = AgentState.of(decision.state).reached(unread.upto)
         return replace(decision, state=after.plain), unread.upto
 
-    def _decide(self, batch: DataFrame, source: Source, before: AgentState, *, rest: bool) -> Decision:
+    def _decide(self, batch: Rows, source: Source, before: AgentState, *, rest: bool) -> Decision:
         """Process the rows of a batch, which the source can read again. ``rest``: also an incomplete ``take`` group."""
-        executor = self._executor(batch.sparkSession, before)
+        executor = self._executor(batch.spark, before)
         if self.plan.ordered:
             return self._in_order(executor, batch, source, before, rest=rest)
         return self._in_parallel(executor, batch, source, before)
@@ -103,15 +121,15 @@ class Agent(Pipeline[AgentPlan]):
             return None
         return Decision(to_rows(spark, passed), 0, before.with_clocks(clocks).plain)
 
-    def _in_parallel(self, executor: Executor, batch: DataFrame, source: Source, before: AgentState) -> Decision:
-        arrived, direct = rows_within(batch, self.delta.limits.few_events), None
+    def _in_parallel(self, executor: Executor, batch: Rows, source: Source, before: AgentState) -> Decision:
+        arrived, direct = fetched(batch, self.delta.limits.few_events), None
         if isinstance(arrived, LocalRows):
             received = Received()
             (in_order,) = received.counted([arrived.table.sort_by("offset")])
             made = run(executor, in_order.to_batches())
-            effects: Rows = LocalRows(batch.sparkSession, pa.Table.from_batches(made, SCHEMA))
+            effects: Rows = LocalRows(batch.spark, pa.Table.from_batches(made, SCHEMA))
         else:
-            large = LargeBatch.of(batch, source)
+            large = LargeBatch.of(batch.df, source)
             records, received = large.all(), Received.of(large.ranges)
             effects = SparkRows(effects_of(executor, records))
             if self._only_topic is not None:
@@ -125,10 +143,8 @@ class Agent(Pipeline[AgentPlan]):
         topic = topics.pop() if len(topics) == 1 else None
         return None if topic is None or self.application.changelog(topic) is not None else topic
 
-    def _in_order(
-        self, executor: Executor, batch: DataFrame, source: Source, before: AgentState, *, rest: bool
-    ) -> Decision:
-        spark = batch.sparkSession
+    def _in_order(self, executor: Executor, batch: Rows, source: Source, before: AgentState, *, rest: bool) -> Decision:
+        spark = batch.spark
         needed = batch.select(*ONLY_VALUES, "offset") if is_by_column(executor) else batch
         pieces = in_offset_order(needed, source, self.delta.limits)
         if self.plan.take is None and not before.waiting:
@@ -142,8 +158,12 @@ class Agent(Pipeline[AgentPlan]):
         return self._together(spark, executor, records, reached, rest=rest or self._waited_enough(before))
 
     def _waiting(self, spark: SparkSession, state: AgentState) -> pa.Table:
+        behind = {name: at for name, at in state.done.items() if name in state.read}
+        found = arrived_records(self._source, behind, state.read, self._few_ordered)
+        if found is not None:
+            return found
         records = self._source.between(spark, state.done, state.read)
-        return pa.concat_tables(in_offset_order(records, self._source, self.delta.limits))
+        return pa.concat_tables(in_offset_order(SparkRows(records), self._source, self.delta.limits))
 
     def _together(
         self, spark: SparkSession, executor: Executor, records: pa.Table, reached: AgentState, *, rest: bool

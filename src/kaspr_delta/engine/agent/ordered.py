@@ -46,7 +46,7 @@ class PinnedReader:
         return self._values(self.table.live_rows(self.spark, self.version, wanted))
 
     def scan(self, start: int | None) -> dict[RowKey, str]:
-        rows = self.table.live_rows(self.spark, self.version)
+        rows = self.table.live_rows(self.spark, self.version, few=True)
         if start is not None:
             rows = rows.made(rows.df.where(F.col("window_start") == moment_of(start * 1_000)))
         return self._values(rows)

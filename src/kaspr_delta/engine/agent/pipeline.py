@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import narwhals as nw
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.ordered import PinnedReader
@@ -64,10 +63,9 @@ class EffectResource(Resource[LoggedPlanT]):
     def afterwards(self, rows: Rows, found: Found) -> None:
         pass_windows(self.delta, rows, found, lambda row: self.application.known_table(row["target"]))
 
-    def letters(self, rows: DataFrame) -> DataFrame:
-        source = F.col("target").alias("source")
-        letters = rows.where(F.col("kind") == "dead-letter")
-        return letters.select(source, _readable("key"), _readable("value"), "problem", "timestamp", "batch")
+    def letters(self, rows: Rows) -> Rows:
+        letters = rows.filter(nw.col("kind") == "dead-letter").with_columns(source=nw.col("target"))
+        return letters.select("source", "key", "value", "problem", "timestamp", "batch")
 
     def _append_to_topic(self, rows: Rows, topic: str, batch: BatchId) -> None:
         if self.application.topic(topic) is None:  # the name came from a nameSelector
@@ -103,6 +101,11 @@ class Pipeline(EffectResource[PlanT]):
             read_only=read_only,
             timeout=self.event_timeout,
         )
+
+    def _needs_no_spark(self, spark: SparkSession) -> bool:
+        """Whether the pipeline's tables are read and written without Spark."""
+        tables = [state_table(self.delta, self.application.table_or_result(name)) for name in self.plan.tables]
+        return all(one.is_plain and self.delta.scan(spark, one.plan.delta_name).reads_files for one in tables)
 
     def clocks(self, state: AgentState) -> dict[str, Clock]:
         """The stream times of the pipeline's tables with windows, as the previous batch left them."""
@@ -145,11 +148,6 @@ class Task(Pipeline[TaskPlan]):
                 _log.error("%s failed:\n%s", self.ref, effect.problem["detail"])
         # The new state makes the runner commit a run that sends nothing, too.
         return Decision(to_rows(spark, effects), 1, {"at": now.isoformat()}, executor.counts)
-
-
-def _readable(column: str) -> Column:
-    """Bytes as readable text; bytes that are not UTF-8 show as replacement characters."""
-    return F.make_valid_utf8(F.col(column).cast("string")).alias(column)
 
 
 def _no_record(record: object) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import narwhals as nw
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -52,7 +53,7 @@ class Aggregation(Resource[AggregationPlan]):
         return given.made(rows).map(fold, AGGREGATED)
 
     counted = ("kind",)
-    failed = "kind = 'failed'"
+    failed = nw.col("kind") == "failed"
 
     def numbers(self, counts: Mapping[tuple[Any, ...], int]) -> Folded:
         return Folded(counts.get(("write",), 0), counts.get(("failed",), 0))

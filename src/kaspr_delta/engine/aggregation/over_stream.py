@@ -17,7 +17,9 @@ from kaspr_delta.engine.aggregation.aggregation import Aggregation, failed_rows
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun
-from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
+from kaspr_delta.engine.rows.local_rows import LocalRows, fetched
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import to_rows
 from kaspr_delta.engine.streams.stream_side import StreamSide, reached
@@ -66,14 +68,14 @@ class StreamAggregation(Aggregation):
         unread = self.stream.source.unread(spark, state["read"])
         if unread is None:
             return None
-        decision = self.decide(unread.records, state)
+        decision = self.decide(SparkRows(unread.records), state)
         return replace(decision, state={**decision.state, "read": unread.upto}), unread.upto
 
-    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
+    def decide(self, changes: Rows, state: Mapping[str, Any]) -> Decision:
         # Step 1: touched.
-        arrived = rows_within(changes, self.delta.limits.few)
+        arrived = fetched(changes, self.delta.limits.few)
         if arrived.max_rows == 0:
-            return Decision(LocalRows.none(changes.sparkSession), 0, state)
+            return Decision(LocalRows.none(changes.spark), 0, state)
         records = self.stream.read(arrived, self.grouping, self.table.text)
         read = {**state.get("read", {}), **reached(arrived)}
         # Step 2: pinned. Step 3: recompute.
@@ -92,7 +94,7 @@ class StreamAggregation(Aggregation):
             clock = Clock(window, self.plan.name, times)
             times = _times(grouped, times)
             clock.times.update(times)
-            passed = to_rows(changes.sparkSession, passed_windows(self.plan.name, clock)).df
+            passed = to_rows(changes.spark, passed_windows(self.plan.name, clock)).df
             passed = passed.select("kind", "stream", "window_start", "timestamp")
             rows = rows.unionByName(passed, allowMissingColumns=True)
         count = arrived.count()

@@ -19,7 +19,7 @@ from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found, kinds_of
 from kaspr_delta.engine.joins.touched import touched_keys
-from kaspr_delta.engine.rows.keyed_table import KeyedTable, changed_by
+from kaspr_delta.engine.rows.keyed_table import KeyedTable, changed_keys
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows, text, union_of
 from kaspr_delta.engine.rows.rows_by_key import few_keys
@@ -60,14 +60,13 @@ class TableAggregation(Aggregation):
     def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         """Compute all groups again from all rows, and delete groups that no row belongs to any more."""
         pinned = self.origin.newest(spark)
-        known = self.delta.read(spark, self.plan.contributions)
         name = str(self.plan.origin)
-        contributed = known.select(F.lit(name).alias("side"), "key", *changed_by(pinned))
-        keys = self.origin.keys(spark, name, pinned).unionByName(contributed)
+        contributed = changed_keys(self.delta, spark, self.plan.contributions, name, pinned)
+        keys = self.origin.keys(spark, name, pinned).union(contributed)
         decision = self._recompute(keys, pinned.version, anew=True, log_is_new=log_is_new)
         return decision, {"table": pinned.version}
 
-    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
+    def decide(self, changes: Rows, state: Mapping[str, Any]) -> Decision:
         return self._recompute(changes)
 
     def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId]) -> Sequence[Fold]:
@@ -84,7 +83,7 @@ class TableAggregation(Aggregation):
         return before.withColumn("timestamp", F.greatest("timestamp", "moved_to"))
 
     def _recompute(
-        self, changes: DataFrame, version: int | None = None, *, anew: bool = False, log_is_new: bool = False
+        self, changes: Rows, version: int | None = None, *, anew: bool = False, log_is_new: bool = False
     ) -> Decision:
         """Changes (as in ``KeyedTable.feed``) as rows of the log. ``anew`` ignores stored contributions."""
         # Step 1: touched.
@@ -92,11 +91,11 @@ class TableAggregation(Aggregation):
         touched = touched_keys(changes, {side: self.origin.text}, self.delta.limits)
         again = anew and not log_is_new
         if not touched.number and not again:
-            return Decision(LocalRows.none(changes.sparkSession), 0)
+            return Decision(LocalRows.none(changes.spark), 0)
         # Step 2: pinned.
         if version is None:
             upto = None if touched.versions is None else touched.versions[side]
-            version = self.origin.pin(changes.sparkSession, upto).version
+            version = self.origin.pin(changes.spark, upto).version
         # Step 3: recompute.
         grouped = self._grouped(touched.keys[side], version, anew=anew)
         source = f"table/{side}"

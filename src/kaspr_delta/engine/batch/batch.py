@@ -21,7 +21,10 @@ from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.sources import SourceTable
 from kaspr_delta.engine.batch.topic_commit import DirectAppend, announced_records
 from kaspr_delta.engine.rows.local_rows import LocalRows, set_adaptive
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.layout import DELAY
+from kaspr_delta.storage.lazy_session import check_unused
 from kaspr_delta.storage.tables import Tables
 
 
@@ -109,10 +112,22 @@ class BatchRunner:
             # `stream` is the number of Spark's last batch in the log. A replay of it is skipped: recovery folded it.
             if number <= self.log.end.metadata.stream:
                 return
-            decision = self.resource.decide_early(changes, self.log.end.metadata.state, self.folding.unmerged)  # 1 to 4
+            decision = self.resource.decide_early(
+                SparkRows(changes), self.log.end.metadata.state, self.folding.unmerged
+            )  # 1 to 4
             set_adaptive(spark, self.delta.limits, decision.effects)
             decision = replace(decision, counts={**decision.counts, **self._delay()})
             self._commit(spark, decision, number, timing)  # steps 5 and 6
+
+    def process_here(self, changes: Rows, start: Start) -> None:
+        """Run one batch over rows that are all on the driver, without a stream. The next stream begins at ``start``."""
+        timing, spark = BatchTiming(), changes.spark
+        with self._locked(spark):
+            decision = self.resource.decide_early(changes, self.log.end.metadata.state, self.folding.unmerged)  # 1 to 4
+            check_unused(spark)
+            following = self.log.end.last.next
+            after = replace(start, stream=f"{following.checkpoint}-{following.number:09d}")
+            self._commit(spark, decision, -1, timing, after)  # steps 5 and 6
 
     def tick(self, spark: SparkSession, *, ending: bool) -> int:
         """Run a batch that the clock has made due; return the number of its input rows: 0 after a failure."""
@@ -144,7 +159,8 @@ class BatchRunner:
             check_format(self.resource.ref, self.log.end.start.format)
         self.folding.resume(spark, folded)
         # Together: a fold of them may have died half-way, and an older batch must not undo a newer one.
-        committed = [Committed(batch, self.log.batch(spark, batch), metadata) for batch, metadata in unfolded]
+        log = self.log
+        committed = [Committed(one, log.unfolded(spark, one.before, one), metadata) for one, metadata in unfolded]
         if committed:
             self.report(self.folding.fold(spark, committed))
 
@@ -179,16 +195,28 @@ class BatchRunner:
         self.failure = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
         return self.failure
 
-    def _commit(self, spark: SparkSession, decision: Decision, stream: int, timing: BatchTiming) -> None:
-        if decision.effects.max_rows == 0 and decision.state == self.log.end.metadata.state:
+    def _commit(
+        self, spark: SparkSession, decision: Decision, stream: int, timing: BatchTiming, start: Start | None = None
+    ) -> None:
+        """Commit a decision and fold it, now or later. A ``start`` is written even if nothing changes."""
+        nothing = decision.effects.max_rows == 0 and decision.state == self.log.end.metadata.state
+        if nothing and start is None:
             return
-        metadata = BatchMetadata(stream, decision.rows_in, decision.counts, decision.state)
+        metadata = BatchMetadata(
+            stream,
+            0 if nothing else decision.rows_in,
+            decision.counts,
+            decision.state,
+            folds=start is not None and not nothing,
+        )
         timing.done("decide")
         # Step 5: commit.
         if decision.direct is not None and self._append_directly(spark, decision.direct, metadata, timing):
             return
-        committed = Committed(*self.log.commit(decision.effects, metadata), metadata, timing)
+        committed = Committed(*self.log.commit(decision.effects, metadata, start), metadata, timing)
         timing.done("commit")
+        if nothing:
+            return
         # Step 6: fold, now or later. With a copy on a server, fold at once: it does not see batches that wait here.
         self.report(self.folding.fold_or_wait(spark, committed, may_wait=not self.shipped))
 

@@ -70,7 +70,9 @@ class Start:
 
     ``tables`` has the ids of the sources' Delta tables if each stream has a Spark checkpoint of its own, else nothing.
     ``times`` has the times of the commits at these positions, as far as they are known: a table whose newest commit has
-    the same version and the same time is the same table, and has nothing new.
+    the same version and the same time is the same table, and has nothing new. ``ids`` has the ids where streams are
+    continued: a batch without a stream looks for a table that was replaced. ``stream`` names Spark's checkpoint of a
+    stream that begins after such a batch; before the first one it has the name of the log's checkpoint.
     """
 
     definition: Mapping[str, str]
@@ -78,6 +80,8 @@ class Start:
     format: int = STATE_FORMAT
     tables: Mapping[str, str] = field(default_factory=dict)
     times: Mapping[str, str] = field(default_factory=dict)
+    ids: Mapping[str, str] = field(default_factory=dict)
+    stream: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -87,7 +91,8 @@ class Start:
         """Read the JSON text of the log. Fields of later formats are ignored."""
         fields = json.loads(text)
         known = (fields.get("definition", {}), fields.get("positions", {}), fields.get("format", 0))
-        return cls(*known, fields.get("tables", {}), fields.get("times", {}))
+        tables, times, ids = (fields.get(name, {}) for name in ("tables", "times", "ids"))
+        return cls(*known, tables, times, ids, fields.get("stream", ""))
 
     def at(self, positions: Mapping[str, int]) -> Start:
         """The same start at other positions: the times of commits hold for the positions that stay."""

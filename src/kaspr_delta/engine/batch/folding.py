@@ -202,7 +202,7 @@ class Folding:
         if self.deferred:
             rows: Rows = LocalRows(spark, newest_states(self.deferred))
         else:
-            rows = Log(self.delta, self.resource.log_table).between(spark, after, upto)
+            rows = Log(self.delta, self.resource.log_table).unfolded(spark, after, upto)
         counts = json.dumps(cost_of(self.resource.state_folds(rows, several=not self.deferred)))
         self.deferred.clear()
         self._record_state(spark, upto, replace(_NOTHING, seconds=time.monotonic() - began, counts=counts))

@@ -17,7 +17,8 @@ from kaspr_delta.engine.batch.topic_commit import CommitIntent, announced_record
 from kaspr_delta.engine.rows.local_rows import LocalRows, union_all
 from kaspr_delta.engine.rows.rows import Rows, text
 from kaspr_delta.engine.rows.spark_rows import SparkRows
-from kaspr_delta.storage.tables import Tables
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.tables import Scan, Tables
 
 _ENDS = "SELECT checkpoint, batch, memo, start FROM t WHERE memo IS NOT NULL AND "
 
@@ -95,11 +96,13 @@ class Log:
         self.end = LogEnd(first, metadata, start, first, first.checkpoint)
         return first, rows
 
-    def commit(self, effects: Rows, metadata: BatchMetadata) -> LoggedBatch:
-        """Commit the next batch, or announce it."""
+    def commit(self, effects: Rows, metadata: BatchMetadata, start: Start | None = None) -> LoggedBatch:
+        """Commit the next batch, or announce it. With a ``start`` the next stream begins there, after the batch."""
         this = self.end.last.next
-        rows = self.append(effects, this, metadata)
+        rows = self.append(effects, this, metadata, start)
         self.end = replace(self.end, last=this, metadata=metadata)
+        if start is not None:
+            self.end = replace(self.end, start=start, start_batch=this)
         return this, rows
 
     def begin_stream(self, spark: SparkSession, start: Start) -> None:
@@ -125,17 +128,30 @@ class Log:
         return ours if isinstance(ours, LocalRows) else self.batch(spark, batch)
 
     def batch(self, spark: SparkSession, batch: BatchId) -> Rows:
-        return self.between(spark, batch.before, batch)
+        """The effects of a batch, in Spark."""
+        scan = self._scan(spark, batch.before, batch)
+        return SparkRows(scan.df, scan=scan)
 
-    def between(self, spark: SparkSession, after: BatchId, upto: BatchId) -> Rows:
-        """The effects of the batches of a checkpoint after ``after``, up to and with ``upto``."""
-        scan = self.delta.scan(spark, self.table).where(
+    def unfolded(self, spark: SparkSession, after: BatchId, upto: BatchId) -> Rows:
+        """The effects of the batches of a checkpoint after ``after``, up to and with ``upto``.
+
+        On the driver if they are those of a small batch, and no Spark job is needed.
+        """
+        scan, most = self._scan(spark, after, upto), self.delta.limits.small_batch
+        if scan.reads_files:
+            columns = self.delta.columns(spark, self.table)
+            found = scan.rows([column.name for column in columns], most.rows + 1)
+            if most.fits(found):
+                return LocalRows(spark, found.cast(arrow_schema(", ".join(map(str, columns)))), scan)
+        return SparkRows(scan.df, scan=scan)
+
+    def _scan(self, spark: SparkSession, after: BatchId, upto: BatchId) -> Scan:
+        return self.delta.scan(spark, self.table).where(
             "checkpoint = {checkpoint} AND batch BETWEEN {first} AND {last} AND memo IS NULL",
             checkpoint=upto.checkpoint,
             first=after.number + 1,
             last=upto.number,
         )
-        return SparkRows(scan.df, scan=scan)
 
     def read_end(self, spark: SparkSession, folded: Mapping[str, int]) -> list[tuple[BatchId, BatchMetadata]]:
         """Read where the log ends; return the unfolded batches. ``folded`` is the last folded batch by checkpoint.

@@ -19,6 +19,7 @@ from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.migrations import migrations_from
 from kaspr_delta.engine.batch.progress import folded_batches
 from kaspr_delta.engine.batch.resource import Begun, Resource
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.errors import KasprError, RebuildNeededError, SetupError
 from kaspr_delta.plan.definition.state_definitions import rebuild_needed
 from kaspr_delta.storage.gone import is_gap, why_the_feed_ends
@@ -134,7 +135,7 @@ class Recovery:
         reached = runner.resource.reached(log.metadata.state)
         start = replace(log.start, positions={name: reached.get(name, log.start.positions[name]) for name in sources})
         changes = replace(runner.resource, delta=as_they_are).source(spark, start)
-        decision = runner.resource.decide(changes, log.metadata.state)
+        decision = runner.resource.decide(SparkRows(changes), log.metadata.state)
         return decision, {name: source.upto(versions[tables[name]]) for name, source in sources.items()}
 
     def account_of(self, error: Exception) -> Exception:
@@ -187,7 +188,8 @@ class Recovery:
         runner, (decision, positions) = self.runner, begun
         tables = table_ids(runner, spark)
         times = commit_times(runner, spark, positions) if tables else {}
-        start = Start(runner.resource.definition, positions, tables=tables, times=times)
+        ids = {} if tables else ids_of_sources(runner, spark)
+        start = Start(runner.resource.definition, positions, tables=tables, times=times, ids=ids)
         timing.done("decide")
         folds = again or decision.effects.max_rows != 0
         metadata = BatchMetadata(-1, decision.rows_in, decision.counts, decision.state, folds=folds)
@@ -195,13 +197,18 @@ class Recovery:
         timing.done("commit")
         if folds:
             if rows.max_rows == 0:  # a table on the driver without rows may lack columns
-                rows = runner.log.batch(spark, first)
+                rows = runner.log.unfolded(spark, first.before, first)
             runner.report(runner.folding.fold(spark, [Committed(first, rows, metadata, timing)]))
 
 
 def table_ids(runner: BatchRunner, spark: SparkSession) -> Mapping[str, str]:
     """By source, its table's id, if each stream has a checkpoint of its own; empty if streams are continued."""
-    sources = {} if runner.delta.namespace.streams_go_on else runner.resource.sources(spark)
+    return {} if runner.delta.namespace.streams_go_on else ids_of_sources(runner, spark)
+
+
+def ids_of_sources(runner: BatchRunner, spark: SparkSession) -> Mapping[str, str]:
+    """By source, its table's id; empty if a source is an endpoint."""
+    sources = runner.resource.sources(spark)
     if not all(source.table for source in sources.values()):  # only the stream knows how far it has read
         return {}
     return {name: str(runner.delta.table_id(spark, source.table)) for name, source in sources.items()}

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
+import narwhals as nw
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
@@ -24,7 +25,7 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.state_definitions import definition_of
 from kaspr_delta.storage.layout import RECORDS
 from kaspr_delta.storage.side_by_side import side_by_side
-from kaspr_delta.storage.tables import Merged, Tables
+from kaspr_delta.storage.tables import Commit, Merged, Tables
 
 Begun: TypeAlias = tuple[Decision, Mapping[str, int]]
 """The first decision of a checkpoint, and the position in each source from which its stream continues."""
@@ -65,7 +66,7 @@ class Resource(Generic[PlanT]):
     counted: ClassVar[tuple[str, ...]] = ("kind", "failed")
     """The columns by which rows of the log are counted; the first one is ``kind``. A third one marks stale rows."""
 
-    failed: ClassVar[str] = "failed"
+    failed: ClassVar[nw.Expr] = nw.col("failed")
     """The condition for failed rows of the log."""
 
     folds_together: ClassVar[bool] = False
@@ -145,11 +146,18 @@ class Resource(Generic[PlanT]):
         """
         return None
 
-    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
+    def arrived(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, Commit]) -> Rows | None:
+        """The rows of ``source`` after these positions, up to and with the newest commits, without Spark.
+
+        None, the default, if only Spark reads them, or if they are many.
+        """
+        return None
+
+    def decide(self, changes: Rows, state: Mapping[str, Any]) -> Decision:
         """Steps 1 to 4: touched, pinned, recompute, difference. Reads only."""
         raise NotImplementedError
 
-    def decide_early(self, changes: DataFrame, state: Mapping[str, Any], unmerged: Sequence[pa.Table]) -> Decision:
+    def decide_early(self, changes: Rows, state: Mapping[str, Any], unmerged: Sequence[pa.Table]) -> Decision:
         """As ``decide``, before earlier batches are folded: ``unmerged`` has their states, the oldest first."""
         return self.decide(changes, state)
 
@@ -216,9 +224,9 @@ class Resource(Generic[PlanT]):
         """The rows that the effects of one batch write to ``result``, as it stores them, with a column ``keep``."""
         raise NotImplementedError
 
-    def letters(self, rows: DataFrame) -> DataFrame:
-        """The failed rows of a batch as dead letters: columns source, key, value, problem, timestamp, batch."""
-        return rows.where(self.failed).select("source", "key", "problem.value", "problem", "timestamp", "batch")
+    def letters(self, rows: Rows) -> Rows:
+        """The failed rows of a batch: columns source, key, problem, timestamp, batch, and value unless that has it."""
+        return rows.filter(self.failed).select("source", "key", "problem", "timestamp", "batch")
 
     def _fold_letters(self, batches: Sequence[LoggedBatch], folded: Sequence[Folded]) -> None:
         """Append the dead letters of batches, one after another.
@@ -228,10 +236,10 @@ class Resource(Generic[PlanT]):
         ref = str(self.ref)
         for (batch, rows), done in zip(batches, folded, strict=True):
             if batch.number == FIRST and self.renewed != Renewed():
-                letters = self.letters(rows.df)
+                letters = self.letters(rows)
                 renew_dead_letters(self.delta, letters, ref, batch, self.renewed, done.dead_letters)
             elif done.dead_letters:
-                fold_dead_letters(self.delta, self.letters(rows.df), ref, batch)
+                fold_dead_letters(self.delta, self.letters(rows), ref, batch)
 
 
 def cost_of(folds: Sequence[Fold]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The streams of a resource, one after another, and the stream that Spark's checkpoint continues."""
+"""The streams of a resource, one after another."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kaspr_delta.engine.batch.batch import BatchRunner
-from kaspr_delta.engine.batch.checkpoint import BatchId, checkpoints_of
+from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.continued_stream import ContinuedStream
+from kaspr_delta.engine.batch.driver_batch import DriverBatch
 from kaspr_delta.engine.batch.new_stream import NewStream
 from kaspr_delta.engine.batch.progress import folded_batches
 from kaspr_delta.engine.batch.recovery import Recovery
 from kaspr_delta.engine.batch.resource import Resource
-from kaspr_delta.engine.batch.sources import SourceTable
-from kaspr_delta.storage.folders import Folder
+from kaspr_delta.storage.folders import discard
 from kaspr_delta.storage.lazy_session import runs_here
-from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
+from kaspr_delta.storage.stream_checkpoint import remove_unfinished
 from kaspr_delta.storage.tables import Commit
 
 
@@ -75,6 +76,21 @@ class ResourceRun:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{every} milliseconds").start()
 
+    def process_here(self, spark: SparkSession) -> int:
+        """Process what is there in one batch on the driver, without a stream. Returns the number of rows.
+
+        ``spark`` refuses its use. Raises SparkNeededError, before the first function of the batch is called, where only
+        Spark can read or process it, and SetupError or RebuildNeededError if a table was replaced.
+        """
+        batch = DriverBatch.of(self.runner, spark)
+        if batch.has_read_all:
+            return 0
+        changes, before = batch.changes(spark), batch.stream.checkpoint
+        self.runner.process_here(changes, batch.end(spark))
+        self.fold_pending(spark)
+        discard(before)  # not needed any more: a kill before this line leaves only garbage
+        return changes.count()
+
     def finish(self, spark: SparkSession) -> None:
         """End a stream that has processed everything that was present at its start."""
         self.fold_pending(spark)
@@ -106,48 +122,3 @@ class ResourceRun:
         if tells and self._ended is not None and self._ended[0] == self.runner.log.end.start_batch:
             return stream.at_start == self._ended[1]
         return stream.has_read_all(spark)
-
-
-@dataclass(frozen=True)
-class ContinuedStream:
-    """A stream that Spark's checkpoint continues: in a folder, or from an endpoint.
-
-    ``at_start`` has by table its newest commit when the stream was made.
-    """
-
-    runner: BatchRunner
-    sources: Mapping[str, SourceTable]
-    at_start: Mapping[str, Commit]
-
-    @classmethod
-    def of(cls, runner: BatchRunner, spark: SparkSession) -> ContinuedStream:
-        """The next stream of a resource."""
-        sources = runner.sources(spark)
-        tables = [source.table for source in sources.values() if source.table]
-        return cls(runner, sources, {table: runner.delta.newest(spark, table) for table in tables})
-
-    @property
-    def checkpoint(self) -> Folder:
-        """The folder of Spark's checkpoint, which a stream keeps when a migration writes a new start."""
-        runner = self.runner
-        return checkpoints_of(runner.delta.namespace, runner.resource.ref) / runner.log.end.start_batch.checkpoint
-
-    def has_read_all(self, spark: SparkSession) -> bool:
-        """Whether the stream has read its tables as they are; False if one source is an endpoint: it may have news."""
-        delta, tables = self.runner.delta, [self.sources[name].table for name in sorted(self.sources)]
-        if not all(tables):
-            return False
-        versions, positions = [self.at_start[table].version for table in tables], positions_in(self.checkpoint)
-        return len(positions) == len(tables) and all(
-            position is not None
-            and position.has_read(version, delta.change_file_count(table, version))
-            and position.table_id == delta.table_id(spark, table)
-            for table, version, position in zip(tables, versions, positions, strict=True)
-        )
-
-    def changes(self, spark: SparkSession) -> DataFrame:
-        """The changes of all sources: Spark's checkpoint knows where they begin."""
-        return self.runner.resource.source(spark, self.runner.stream_start)
-
-    def finish(self, spark: SparkSession) -> None:
-        """Do nothing: Spark's checkpoint has the end."""

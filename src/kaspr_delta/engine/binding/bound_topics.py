@@ -65,10 +65,10 @@ class Ingest(EffectResource[TopicPlan]):
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return endpoint_of(self.delta, self.plan).stream(spark)
 
-    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
+    def decide(self, changes: Rows, state: Mapping[str, Any]) -> Decision:
         """The records as bytes, which readers of the topic decode. Rows of files may become dead letters instead."""
         endpoint = endpoint_of(self.delta, self.plan)
-        records = endpoint.records(changes)
+        records = endpoint.records(changes.df)
         arrived = rows_within(records, self.delta.limits.few)
         if isinstance(arrived, LocalRows):
             return Decision(arrived.numbered(*endpoint.order).select(*_COLUMNS, "seq"), arrived.count())
@@ -107,14 +107,14 @@ class Export(Resource[TopicPlan]):
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         return {self.plan.name: state["done"]}
 
-    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
-        found = changes.agg(F.max("offset").alias("last"), F.count("*").alias("records")).collect()[0]
+    def decide(self, changes: Rows, state: Mapping[str, Any]) -> Decision:
+        found = changes.df.agg(F.max("offset").alias("last"), F.count("*").alias("records")).collect()[0]
         after, last = int(state["done"]), found["last"]
         # A commit of several files may come in several batches: an earlier one may have taken all up to this offset.
         if last is None or last <= after:
-            return Decision(LocalRows.none(changes.sparkSession), 0, state)
+            return Decision(LocalRows.none(changes.spark), 0, state)
         due = pa.table({"after": [after], "upto": [last], "records": [found["records"]]})
-        return Decision(LocalRows(changes.sparkSession, due), found["records"], {"done": last})
+        return Decision(LocalRows(changes.spark, due), found["records"], {"done": last})
 
     def fold(self, batches: Sequence[LoggedBatch], *, with_state: bool = True) -> Sequence[Folded]:
         return [self._write(batch, rows) for batch, rows in batches]

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import narwhals as nw
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun
@@ -42,10 +42,10 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         touched = self.every_key(spark, pinned, self.plan.result)
         return self._recompute(touched, pinned, emit_all=log_is_new), pinned.positions
 
-    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
+    def decide(self, changes: Rows, state: Mapping[str, Any]) -> Decision:
         # Step 1: touched. Step 2: pinned.
         touched = self.touched(changes)
-        return self._recompute(touched, self.pinned(changes.sparkSession, touched.versions))
+        return self._recompute(touched, self.pinned(changes.spark, touched.versions))
 
     def _recompute(self, touched: Touched, pinned: Pinned, *, emit_all: bool = False) -> Decision:
         if not touched.number:

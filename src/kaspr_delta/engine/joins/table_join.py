@@ -16,9 +16,9 @@ from kaspr_delta.engine.batch.resource import Fold, Found, Resource, kinds_of
 from kaspr_delta.engine.joins.results import IS_VALUE, IS_VALUE_IN_SQL
 from kaspr_delta.engine.joins.select import SelectRow, selected_columns
 from kaspr_delta.engine.joins.touched import Touched, touched_keys
-from kaspr_delta.engine.rows.keyed_table import KeyedTable, changed_by
-from kaspr_delta.engine.rows.local_rows import set_adaptive
-from kaspr_delta.engine.rows.rows import Rows, exists, union_of
+from kaspr_delta.engine.rows.keyed_table import KeyedTable, changed_keys
+from kaspr_delta.engine.rows.local_rows import set_adaptive, union_all
+from kaspr_delta.engine.rows.rows import Rows, exists, text, union_of
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.layout import PAIR, RECORDS, SELECTED, WRITTEN_AT
@@ -66,21 +66,28 @@ class TableJoin(Resource[TableJoinPlanT]):
             table.feed(spark, side, positions[side]) for side, table in self.sides.items() if side in positions
         )
 
-    def touched(self, changes: DataFrame) -> Touched:
+    def arrived(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, Commit]) -> Rows | None:
+        if self.plan.select is not None:  # Spark makes its columns
+            return None
+        sides = self.sides.items()
+        found = [table.arrived(spark, side, after[side], upto[table.plan.delta_name]) for side, table in sides]
+        parts = [rows for rows in found if rows is not None]
+        return union_all(parts) if len(parts) == len(found) else None
+
+    def touched(self, changes: Rows) -> Touched:
         """Step 1: the keys that a batch of the stream touches."""
-        set_adaptive(changes.sparkSession, self.delta.limits)
+        set_adaptive(changes.spark, self.delta.limits)
         touched = self._touched_of(changes)
-        set_adaptive(changes.sparkSession, self.delta.limits, *touched.keys.values())
+        set_adaptive(changes.spark, self.delta.limits, *touched.keys.values())
         return touched
 
     def every_key(self, spark: SparkSession, pinned: Pinned, state: str) -> Touched:
         """Step 1 of a new checkpoint: all keys of both tables, and all keys of a table with state, however old."""
-        known = self.delta.read(spark, state)
-        known = known.select(F.lit("left").alias("side"), "key", *changed_by(pinned.left))
+        known = changed_keys(self.delta, spark, state, "left", pinned.left)
         left, right = self.left.keys(spark, "left", pinned.left), self.right.keys(spark, "right", pinned.right)
-        return self._touched_of(union_of([left, known, right]))
+        return self._touched_of(union_all([left, known, right]))
 
-    def _touched_of(self, changes: DataFrame) -> Touched:
+    def _touched_of(self, changes: Rows) -> Touched:
         texts = {side: table.text for side, table in self.sides.items()}
         return touched_keys(changes, texts, self.delta.limits)
 
@@ -132,17 +139,18 @@ class TableJoin(Resource[TableJoinPlanT]):
         if select.function is not None:
             keep &= exists(SELECTED)
         records = records.with_columns(keep=keep)
+        df = records.df  # before any column of Spark is made, for which a session must run
         shown = selected_columns(select, self.left.plan, self.right.plan)
         own = (F.col("timestamp").alias(WRITTEN_AT), F.col("emitted").alias(PAIR), "keep")
-        return records.made(records.df.select("key", *(column.alias(name) for name, column in shown.items()), *own))
+        return records.made(df.select("key", *(column.alias(name) for name, column in shown.items()), *own))
 
     @property
     def renewed(self) -> Renewed:
         """All: a new checkpoint reads all rows of both tables."""
         return Renewed(every=True)
 
-    def letters(self, rows: DataFrame) -> DataFrame:
-        return super().letters(rows.withColumn("source", F.lit(f"{self.plan.left},{self.plan.right}")))
+    def letters(self, rows: Rows) -> Rows:
+        return super().letters(rows.with_columns(source=text(f"{self.plan.left},{self.plan.right}")))
 
 
 def newest_by_key(rows: Rows, *, several: bool) -> Rows:

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import narwhals as nw
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
-from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within, small_together
+from kaspr_delta.engine.rows.local_rows import LocalRows, fetched, small_together
 from kaspr_delta.engine.rows.rows import TRUE, Rows, exists, first_of, text, with_problem
 from kaspr_delta.engine.streams.selector import HOW_TO_WRITE_KEYS, NULL_KEY, why_no_key
 from kaspr_delta.serde.table_text import TableText
@@ -33,14 +32,14 @@ class Touched(NamedTuple):
     versions: Mapping[str, int] | None = None
 
 
-def touched_keys(changes: DataFrame, texts: Mapping[str, TableText], limits: Limits) -> Touched:
+def touched_keys(changes: Rows, texts: Mapping[str, TableText], limits: Limits) -> Touched:
     """Each changed key, once, with its last change: from columns side, key, changed_at, version.
 
     One Spark job; for many changes two. Up to ``Limits.changes``, which a first load or a long backlog exceeds, the
     keys are collected, also those of a large batch: Spark broadcasts them, and shuffles no table for them. ``texts`` by
     side.
     """
-    found = rows_within(changes.select("side", "key", "changed_at", "version"), limits.changes)
+    found = fetched(changes.select("side", "key", "changed_at", "version"), limits.changes)
     versions = _newest_versions(found.table, texts) if isinstance(found, LocalRows) else None
     every = found.select("side", "key", "changed_at")
     every = every.newest(("side", "key"), ("changed_at",)).extend(CheckKeys(texts), "reason STRING")

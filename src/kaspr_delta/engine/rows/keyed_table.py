@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 import narwhals as nw
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.engine.rows.local_rows import LocalRows, few_or_all
 from kaspr_delta.engine.rows.row_texts import upsert_of
-from kaspr_delta.engine.rows.rows import Rows, ValueFunction, exists
+from kaspr_delta.engine.rows.rows import Rows, ValueFunction, exists, text
 from kaspr_delta.engine.rows.rows_by_key import Keys, among, found_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.typed_columns import (
@@ -42,14 +43,29 @@ from kaspr_delta.plan.definition.resources import SerializerName, TablePlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.spec.ddl import columns_of_json, quoted
+from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import WRITTEN_AT
+from kaspr_delta.storage.lazy_session import because
 from kaspr_delta.storage.tables import Commit, Scan, Tables
 
+CHANGED = "side STRING, key STRING, changed_at TIMESTAMP, version BIGINT"
+"""The columns of changed keys: the time and the version of the commit that changed them."""
 
-def changed_by(commit: Commit) -> tuple[Column, Column]:
-    """The columns changed_at and version of keys that a commit changed."""
-    version = F.lit(commit.version).cast("bigint")
-    return F.lit(commit.at).alias("changed_at"), version.alias("version")
+
+def changed_keys(  # noqa: PLR0913, PLR0917  the table, and what is said of its keys
+    delta: Tables, spark: SparkSession, table: str, side: str, commit: Commit, version: int | None = None
+) -> Rows:
+    """The keys of a table that stores them as text, at a version, as if the commit had changed them: CHANGED.
+
+    On the driver if they are few and no Spark job is needed.
+    """
+    return _changed(few_or_all(delta.scan(spark, table, version), spark, ("key",), delta.limits.changes), side, commit)
+
+
+def _changed(keys: Rows, side: str, commit: Commit) -> Rows:
+    version = nw.lit(commit.version, nw.Int64)
+    rows = keys.with_columns(side=text(side), changed_at=nw.lit(commit.at), version=version)
+    return rows.select("side", "key", "changed_at", "version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +177,38 @@ class KeyedTable:
         at, version = F.col("_commit_timestamp").alias("changed_at"), F.col("_commit_version").alias("version")
         return changes.select(F.lit(side).alias("side"), self.key, at, version)
 
-    def keys(self, spark: SparkSession, side: str, commit: Commit) -> DataFrame:
+    def arrived(self, spark: SparkSession, side: str, after: int, upto: Commit) -> Rows | None:
+        """The rows of ``feed`` up to a commit, on the driver; None if only Spark reads them, or if they are many."""
+        if not self.is_plain:
+            return None
+        if after >= upto.version:
+            return LocalRows.none(spark, CHANGED)
+        feed = self.delta.changes_here(
+            self.plan.delta_name, after + 1, upto.version, self.delta.limits.changes, ("key",)
+        )
+        if feed is None:
+            return None
+        columns = {"side": pa.repeat(side, feed.num_rows), "key": feed["key"]}
+        columns |= {"changed_at": feed["_commit_timestamp"], "version": feed["_commit_version"]}
+        schema = arrow_schema(CHANGED)
+        return LocalRows(spark, pa.table([columns[of.name].cast(of.type) for of in schema], schema=schema))
+
+    def keys(self, spark: SparkSession, side: str, commit: Commit) -> Rows:
         """All keys at a version, as if its commit had changed them. Columns as in ``feed``."""
+        if self.is_plain:
+            return changed_keys(self.delta, spark, self.plan.delta_name, side, commit, commit.version)
+        because(spark, f"only Spark reads the keys of '{self.plan.delta_name}'")
         rows = self.delta.read(spark, self.plan.delta_name, commit.version)
-        return rows.select(F.lit(side).alias("side"), self.key, *changed_by(commit))
+        return _changed(SparkRows(rows.select(self.key)), side, commit)
 
     def live_rows(
-        self, spark: SparkSession, version: int | None = None, keys: Keys = None, *, unique_keys: bool = False
+        self,
+        spark: SparkSession,
+        version: int | None = None,
+        keys: Keys = None,
+        *,
+        unique_keys: bool = False,
+        few: bool = False,
     ) -> Rows:
         """Rows at a version (the newest, when None), one per key: columns key, value, timestamp, duplicate_count.
 
@@ -176,8 +217,9 @@ class KeyedTable:
         of one key the newest by timestamp counts, then the greatest value, the same choice every time;
         ``duplicate_count`` tells how many there were. A NULL value is no row. Values are as the table has them: text,
         or STRUCTs where rows have a type. ``unique_keys``: it is known that no key has several rows.
+        ``few``: all rows are wanted on the driver, if they fit there and no Spark job is needed.
         """
-        rows = self._stored_rows(spark, version, keys).filter(exists("key") & self.has_row)
+        rows = self._stored_rows(spark, version, keys, few=few).filter(exists("key") & self.has_row)
         if unique_keys:
             return rows.with_columns(duplicate_count=nw.lit(1))
         order = ("timestamp", "value" if self._is_ordered else "rank")
@@ -194,21 +236,24 @@ class KeyedTable:
         return self.plan.row_type is None or not any(part.name == "MAP" for part in self.plan.row_type.parts())
 
     @property
-    def _is_plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Whether the table stores keys and values as the text that the engine has."""
         serializers = (self.plan.serializers.key, self.plan.serializers.value)
         return not (self.plan.has_types or self.plan.joined or self.plan.window or "raw" in serializers)
 
-    def _stored_rows(self, spark: SparkSession, version: int | None, keys: Keys) -> Rows:
+    def _stored_rows(self, spark: SparkSession, version: int | None, keys: Keys, *, few: bool = False) -> Rows:
         """Stored rows of these keys: columns key, value, timestamp, those of windows, and rank unless ``_is_ordered``.
 
         On the driver if the table is plain, the keys are known texts, and no Spark job is needed.
         """
         table = self.plan.delta_name
         known = keys.distinct("key") if isinstance(keys, LocalRows) else keys
-        if self._is_plain and isinstance(known, Collection):
+        if self.is_plain and isinstance(known, Collection):
             found = found_rows(self.delta, spark, table, {"key": known}, version)
             return found.select("key", "value", "timestamp")
+        if self.is_plain and few:
+            scan = self.delta.scan(spark, table, version)
+            return few_or_all(scan, spark, ("key", "value", "timestamp"), self.delta.limits.looked_up)
         windows = ("window_start", "window_end") if self.plan.window else ()
         stored = self.delta.read(spark, table, version)
         rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
@@ -236,7 +281,7 @@ class KeyedTable:
 
     def as_stored(self, given: Rows) -> Rows:
         """Rows for ``write`` as the table stores them, with the column ``keep``."""
-        if self._is_plain:
+        if self.is_plain:
             return given.with_columns(keep=exists("value")).select("key", "value", "timestamp", "keep")
         return given.made(self._to_stored(given.df))
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from kaspr_delta.engine.rows.rows import ArrowFunction, How, Rows, ValueFunction
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.arrow_types import arrow_schema, arrow_schema_of, collected, frame_of
-from kaspr_delta.storage.lazy_session import runs_here
+from kaspr_delta.storage.lazy_session import is_running, runs_here
 from kaspr_delta.storage.limits import Limits, Size
 from kaspr_delta.storage.tables import Frame, Scan
 
@@ -188,6 +188,22 @@ def rows_within(df: DataFrame, most: Size) -> Rows:
     return LocalRows(df.sparkSession, table) if most.fits(table) else SparkRows(df)
 
 
+def few_or_all(scan: Scan, spark: SparkSession, columns: Sequence[str], most: Size) -> Rows:
+    """Columns of the rows of a scan: on the driver if they are no more and no Spark job is needed, else in Spark."""
+    if scan.reads_files:
+        found = scan.rows(columns, most.rows + 1)
+        if most.fits(found):
+            return LocalRows(spark, found)
+    return SparkRows(scan.df.select(*columns))
+
+
+def fetched(rows: Rows, most: Size) -> Rows:
+    """Rows on the driver if there are no more, else in Spark; one Spark action unless they are on the driver."""
+    if isinstance(rows, LocalRows):
+        return rows if most.fits(rows.table) else rows.in_spark()
+    return rows_within(rows.df, most)
+
+
 def are_few(limits: Limits, *several: Rows) -> bool:
     """Whether all rows are on the driver, and few together."""
     local = [rows.count() for rows in several if isinstance(rows, LocalRows)]
@@ -201,7 +217,8 @@ def set_adaptive(spark: SparkSession, limits: Limits, *rows: Rows) -> None:
     known to be few, a statement is one job without it. ``spark`` is the session of a streaming query, which has its own
     copy of the settings. Sessions of Spark Connect, and those with many shuffle partitions, stay as they are.
     """
-    if not runs_here(spark):  # queries of Spark Connect share their settings
+    # Without a session nothing is planned. Queries of Spark Connect share their settings.
+    if not is_running(spark) or not runs_here(spark):
         return
     partitions = str(spark.conf.get(_SHUFFLE_PARTITIONS))
     if not partitions.isdigit() or int(partitions) > _FEW_PARTITIONS:  # Databricks has "auto"

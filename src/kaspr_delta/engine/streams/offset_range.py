@@ -7,6 +7,7 @@ and columns that it needs. An ordered agent reads them in pieces that fit the dr
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,9 +21,11 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.rows.local_rows import table_within
+from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import SEQ_BITS, SEQ_MASK, end_of, seq_of
 from kaspr_delta.storage.arrow_types import collected
-from kaspr_delta.storage.limits import Limits
+from kaspr_delta.storage.limits import Limits, Size
 
 
 class OffsetRange(NamedTuple):
@@ -153,20 +156,20 @@ class Numbering:
         return pc.multiply(pc.add(firsts, pc.bit_wise_and(offsets, SEQ_MASK)), self.each)
 
 
-def in_offset_order(records: DataFrame, feed: Feed, limits: Limits) -> Iterator[pa.Table]:
+def in_offset_order(given: Rows, feed: Feed, limits: Limits) -> Iterator[pa.Table]:
     """Rows of InputRecord, sorted by offset and then source; one table or more. The feed can read the same rows.
 
     The next piece is read while one is processed. All rows at once might be far larger than the files that hold them.
     """
-    few = collected(records.limit(limits.ordered_records + 1))
-    if few.num_rows <= limits.ordered_records:
-        yield _sorted(few)
+    few = table_within(given, Size(limits.ordered_records, sys.maxsize))
+    if few is not None:
+        yield in_order(few)
         return
-    del few
+    records = given.df
     batch = LargeBatch.of(records, feed)
 
     def read(after: int, upto: int) -> pa.Table:
-        return _sorted(collected(batch.between(after, upto).select(*records.columns)))
+        return in_order(collected(batch.between(after, upto).select(*records.columns)))
 
     ranges = list(pairwise(_bounds(batch, limits.ordered_piece)))
     with ThreadPoolExecutor(1) as reader:
@@ -209,6 +212,7 @@ def _inside(batch: LargeBatch, version: int, most: int) -> list[int]:
     return sorted(last.to_pylist())[:-1]
 
 
-def _sorted(records: pa.Table) -> pa.Table:
+def in_order(records: pa.Table) -> pa.Table:
+    """Rows of InputRecord, sorted by offset and then source."""
     # Sorting a chunked table is many times slower.
     return records.combine_chunks().sort_by([("offset", "ascending"), ("source", "ascending")])

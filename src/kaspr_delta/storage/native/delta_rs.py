@@ -22,7 +22,7 @@ from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, columns_of_json
 from kaspr_delta.storage.arrow_types import aligned, arrow_schema, without_views
 from kaspr_delta.storage.folders import Folder
-from kaspr_delta.storage.layout import NOT_INDEXED, PAGE_BYTES, PAGE_ROWS, Layout
+from kaspr_delta.storage.layout import AUTO_COMPACT, NOT_INDEXED, PAGE_BYTES, PAGE_ROWS, Layout
 from kaspr_delta.storage.namespace import FolderNamespace
 from kaspr_delta.storage.native.kept import OpenTable, lent
 from kaspr_delta.storage.native.log_files import (
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 _ROWS_OF_A_GROUP = 20_000
 # Seconds between one try of a commit and the next one. On this machine conflicts are rare: all commits take a lock.
 _PAUSES = (0.01, 0.02, 0.05, *[0.1] * 17)
+COMMIT_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+"""The columns of a change feed beside those of its table."""
 # delta-rs says so of a commit that removes rows, and raises the error of a conflict.
 _APPEND_ONLY = "append-only"
 
@@ -100,6 +102,14 @@ class DeltaRs:
                 if one is not None:
                     for batch in one.table.load_cdf(starting_version=max(first, end), ending_version=last):
                         yield pa.record_batch(batch)
+
+    def no_changes(self, table: str) -> pa.Table:
+        """A change feed without rows."""
+        return _inserted(_schema_of(self.open(table)).empty_table(), 0, datetime.fromtimestamp(0))  # noqa: DTZ006
+
+    def comment(self, table: str) -> str:
+        """The comment of a table; empty without one, and without a table."""
+        return self._about(table, lambda opened: opened.metadata().description) or ""
 
     def followable(self, table: str, first: int, last: int) -> bool:
         """Whether delta-rs reads all changes of these commits from the change feed.
@@ -239,7 +249,7 @@ class DeltaRs:
         def deleted() -> None:
             with self.lent(table) as one:
                 if one is not None:
-                    one.table.delete(condition, post_commithook_properties=_hooks())
+                    delete_from(one.table, condition)
 
         with self.namespace.commit_lock(table):
             in_spite_of_others(deleted)
@@ -316,6 +326,23 @@ def copy_to(opened: DeltaTable, sql: str, source: DeltaTable, transaction: Trans
         return False
     _write(opened, _reader(sql, t=source), "append", [transaction])
     return True
+
+
+def compact(opened: DeltaTable) -> None:
+    """Rewrite the small files of an opened table as larger ones, in one commit, if its property asks for that.
+
+    The caller holds the lock of the table's commits.
+    """
+    if opened.metadata().configuration.get(AUTO_COMPACT) == "true":
+        opened.optimize.compact(post_commithook_properties=_hooks(), writer_properties=_files())
+
+
+def delete_from(opened: DeltaTable, condition: str) -> None:
+    """Delete the rows of an opened table for which a SQL condition holds, in one commit.
+
+    The caller holds the lock of the table's commits.
+    """
+    opened.delete(condition, post_commithook_properties=_hooks(), writer_properties=_files())
 
 
 def merger(opened: DeltaTable, rows: pa.Table, predicate: str, *, cleans: bool = True) -> TableMerger:

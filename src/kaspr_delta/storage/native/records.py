@@ -32,16 +32,17 @@ def records_appended(delta: DeltaRs, table: str, first: int = 0, *, newest_first
     for part in _parts(delta, table, reversed(versions) if newest_first else iter(versions)):
         if not delta.followable(table, part.start, part.stop - 1):
             raise OnlySparkReadsError
-        found = [_plain(batch) for batch in delta.changes(table, part.start, part.stop - 1)]
+        found = [
+            in_plain_texts(pa.Table.from_batches([batch])) for batch in delta.changes(table, part.start, part.stop - 1)
+        ]
         if found:
             rows = pa.concat_tables(found)
             rows = rows.filter(pc.equal(rows["_change_type"], "insert"))
             yield rows.sort_by([("_commit_version", "ascending"), ("seq", "ascending")])
 
 
-def _plain(batch: pa.RecordBatch) -> pa.Table:
-    """Rows without views: those of removed commits have none."""
-    rows = pa.Table.from_batches([batch])
+def in_plain_texts(rows: pa.Table) -> pa.Table:
+    """Rows of a change feed without views: those of removed commits have none."""
     return rows.cast(pa.schema(map(without_views, rows.schema)))
 
 

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.spec.ddl import Column, quoted
+from kaspr_delta.plan.definition.storage import StoragePlan
+from kaspr_delta.spec.ddl import Column, columns_of, quoted
 from kaspr_delta.storage.arrow_types import frame_of
 from kaspr_delta.storage.dialect import DATAFUSION, SPARK
 from kaspr_delta.storage.folders import Folder, LocalFolder
-from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, KEY, Layout
+from kaspr_delta.storage.layout import CHANGE_FEED, CHECKPOINT_INTERVAL, KEY, Layout
 from kaspr_delta.storage.lazy_session import because, is_running, session_of
+from kaspr_delta.storage.limits import Size
 from kaspr_delta.storage.namespace import FolderNamespace
 from kaspr_delta.storage.native.attempts import Attempts, NativeScan
-from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, columns_in, rows_by_statistics
+from kaspr_delta.storage.native.delta_rs import (
+    COMMIT_COLUMNS,
+    DeltaRs,
+    append_to,
+    columns_in,
+    compact,
+    delete_from,
+    rows_by_statistics,
+)
 from kaspr_delta.storage.native.kept import OpenTable
 from kaspr_delta.storage.native.log_cleaning import clean_followed_log, clean_log, has_long_log
 from kaspr_delta.storage.native.log_files import commit_of, newest_in, newest_version
 from kaspr_delta.storage.native.look_up import look_up
 from kaspr_delta.storage.native.merge import merge
 from kaspr_delta.storage.native.old_commits import IrregularError, end_of_old, files_added
+from kaspr_delta.storage.native.records import in_plain_texts
+from kaspr_delta.storage.native.supports import may_be_misread
 from kaspr_delta.storage.spark.sql_text import creation
 from kaspr_delta.storage.tables import (
     FIRST_ROWS,
@@ -40,6 +52,7 @@ from kaspr_delta.storage.tables import (
 )
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -89,6 +102,18 @@ class NativeTables(Tables):
             spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {SPARK.text(folder.for_spark)}")
         if is_new:
             self._created.add(table)
+
+    def has_layout(self, table: str, layout: Layout) -> bool:
+        found = self._delta.columns_and_properties(table)
+        if (
+            found is None
+            or self._delta.comment(table) != layout.storage.comment
+            or layout.storage != StoragePlan(comment=layout.storage.comment)
+        ):
+            return False
+        columns, properties = found
+        wanted = self.namespace.properties_of(layout)
+        return columns == columns_of(layout.columns) and wanted.items() <= properties.items()
 
     def ensure(self, spark: SparkSession, table: str, layout: Layout) -> None:
         if not self.is_known(table):
@@ -166,6 +191,24 @@ class NativeTables(Tables):
         named = found.select(*columns, F.col("_metadata.file_name").alias("_file"))
         return named.join(F.broadcast(commits), "_file").drop("_file")
 
+    def changes_here(
+        self, table: str, first: int, last: int, most: Size, columns: Sequence[str] | None = None
+    ) -> pa.Table | None:
+        if not self._delta.has_folder(table) or first not in self._delta.fed_versions(table):
+            return None
+        if self._delta.rows_changed(table, first) > most.rows or not self._delta.followable(table, first, last):
+            return None
+        parts, size = [self._delta.no_changes(table)], 0
+        for batch in self._delta.changes(table, first, last):
+            part = pa.Table.from_batches([batch])
+            part = part if columns is None else part.select([*columns, *COMMIT_COLUMNS])
+            size += part.nbytes
+            if size > most.bytes:
+                return None
+            parts.append(part)
+        rows = pa.concat_tables([in_plain_texts(part) for part in (parts[1:] or parts)])
+        return rows if most.fits(rows) else None
+
     def as_they_are(self, versions: Mapping[str, int]) -> Tables:
         return TablesAsTheyAre(self.namespace, self.limits, self.statistics, versions=versions)
 
@@ -222,6 +265,23 @@ class NativeTables(Tables):
 
     # -- write --------------------------------------------------------------------------------------------------------
 
+    def delete(self, spark: SparkSession, table: str, condition: str, **values: Value) -> None:
+        """The same; without Spark in a table without a change data feed."""
+
+        def deleted(opened: DeltaTable) -> bool | None:
+            times = [one.name for one in columns_in(opened) if one.type.name == "TIMESTAMP"]
+            files = pa.table(opened.get_add_actions(flatten=True))
+            feeds = opened.metadata().configuration.get(CHANGE_FEED) == "true"
+            if feeds or may_be_misread(self._delta.folder(table), files, times):
+                return None
+            delete_from(opened, DATAFUSION.filled(condition, values))
+            return True
+
+        with self.namespace.commit_lock(table):
+            done = self._attempts.attempt("merge", table, deleted)
+        if done is None:
+            super().delete(spark, table, condition, **values)
+
     def _alone(self, spark: SparkSession, table: str, operation: Callable[[], Result]) -> Result:
         """The same. An operation begins again if it finds that it needs a session.
 
@@ -271,17 +331,21 @@ class NativeTables(Tables):
         """Whether delta-rs appended the rows.
 
         Each 50th append is left to Spark if it runs (CHECKPOINT_INTERVAL): Spark also removes expired commits, and
-        compacts small files.
+        compacts small files. If none runs, delta-rs compacts them.
         """
+        due = False
 
         def appended(one: OpenTable) -> bool | None:
-            due = is_running(spark) and (one.table.version() + 1) % CHECKPOINT_INTERVAL == 0
-            return None if due else append_to(one, rows, transaction)
+            nonlocal due
+            due = (one.table.version() + 1) % CHECKPOINT_INTERVAL == 0
+            return None if due and is_running(spark) else append_to(one, rows, transaction)
 
         # A failure may come after the commit: Spark may try again only if the table has the transaction by then.
         done = self._attempts.attempt_with("append", table, appended, repeatable=transaction is not None)
         if done is None and is_running(spark):
             newest_in(self._delta.folder(table))  # raises the error of a table that is gone
+        if due and done:
+            self._attempts.attempt("append", table, compact)
         return done is not None
 
     def _copied(self, table: str, upsert: Upsert, copied_from: Scan | None) -> bool:

@@ -119,13 +119,13 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runs:
         if resource == "join/j":
             found.reported.append(batch.number)
 
-    def between(_: Log, __: object, after: BatchId, upto: BatchId) -> Any:
+    def unfolded(_: Log, __: object, after: BatchId, upto: BatchId) -> Any:
         return SimpleNamespace(first=after.number + 1, last=upto.number)
 
     monkeypatch.setattr(folding, "time", found.clock)
     monkeypatch.setattr(folding, "set_adaptive", lambda *_, **__: None)
     monkeypatch.setattr(folding, "record_progress", record)
-    monkeypatch.setattr(Log, "between", between)
+    monkeypatch.setattr(Log, "unfolded", unfolded)
     return found
 
 

@@ -19,8 +19,9 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.limits import Limits
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
+    from kaspr_delta.engine.rows.rows import Rows
     from kaspr_delta.storage.tables import Tables
 
 SECONDS = 0.3
@@ -46,7 +47,7 @@ class Failing(Resource[LoggedPlan]):
     def folds(self, *_: object, **__: object) -> Sequence[Fold]:
         return []
 
-    def letters(self, rows: DataFrame) -> DataFrame:
+    def letters(self, rows: Rows) -> Rows:
         return rows
 
 
@@ -55,7 +56,7 @@ def test_dead_letters_of_several_batches_are_appended_in_their_order(monkeypatch
     resource = Failing(cast("Tables", FakeTables()), Planned(), cast("Plan", None))
     appended, another = list[int](), threading.Event()
 
-    def fold_dead_letters(_delta: Tables, _rows: DataFrame, _resource: str, batch: BatchId) -> None:
+    def fold_dead_letters(_delta: Tables, _rows: Rows, _resource: str, batch: BatchId) -> None:
         # The first append is delayed, so that others could overtake it.
         if batch.number == 1:
             another.wait(SECONDS)

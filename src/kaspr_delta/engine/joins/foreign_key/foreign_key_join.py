@@ -8,7 +8,7 @@ from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import newest_states
@@ -53,10 +53,10 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         touched = self.every_key(spark, pinned, self.plan.subscriptions)
         return self._recompute(touched, pinned, emit_all=log_is_new), pinned.positions
 
-    def decide_early(self, changes: DataFrame, state: Mapping[str, Any], unmerged: Sequence[pa.Table]) -> Decision:
+    def decide_early(self, changes: Rows, state: Mapping[str, Any], unmerged: Sequence[pa.Table]) -> Decision:
         # Step 1: touched. Step 2: pinned.
         touched = self.touched(changes)
-        return self._recompute(touched, self.pinned(changes.sparkSession, touched.versions), unmerged)
+        return self._recompute(touched, self.pinned(changes.spark, touched.versions), unmerged)
 
     def changed_state(self, rows: Rows) -> pa.Table | None:
         """The subscriptions that a batch changed, with a column ``live`` too; None if there are too many."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import narwhals as nw
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
@@ -22,14 +23,16 @@ from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found, Resource, kinds_of
 from kaspr_delta.engine.joins.stream_stream.batch import SIDES, StreamStreamBatch
 from kaspr_delta.engine.joins.stream_stream.window_join import Buffered, JoinWindow, Side, StreamRecord
-from kaspr_delta.engine.rows.local_rows import LocalRows
-from kaspr_delta.engine.rows.rows import Rows, union_of
+from kaspr_delta.engine.rows.local_rows import LocalRows, few_or_all
+from kaspr_delta.engine.rows.rows import Rows, exists, union_of
+from kaspr_delta.engine.rows.sequence import end_of
+from kaspr_delta.engine.streams.arrived import arrived_records
 from kaspr_delta.engine.streams.stream_side import SCHEMA, StreamSide
 from kaspr_delta.plan.definition.joins import StreamStreamJoinPlan
 from kaspr_delta.serde.instants import microseconds
-from kaspr_delta.storage.arrow_types import collected
-from kaspr_delta.storage.tables import Upsert
+from kaspr_delta.storage.tables import Commit, Upsert
 
+_BUFFER = ("id", "side", "partition", "key", "timestamp", "arrived", "value", "pending")
 _STATE = ("side", "partition", "key", "timestamp", "arrived")
 
 
@@ -62,6 +65,16 @@ class StreamStreamJoin(Resource[StreamStreamJoinPlan]):
             if side in positions
         )
 
+    def arrived(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, Commit]) -> Rows | None:
+        parts: list[pa.Table] = []
+        for side, of in self.sides.items():
+            name, last = of.plan.name, end_of(upto[of.source.table(of.plan.name)].version)
+            found = arrived_records(of.source, {name: after[side]}, {name: last}, self.delta.limits.few)
+            if found is None:
+                return None
+            parts.append(found.append_column("side", pa.repeat(side, found.num_rows)))
+        return LocalRows(spark, pa.concat_tables(parts))
+
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         return {side: position for side, read in state.get("read", {}).items() for position in read.values()}
 
@@ -72,10 +85,10 @@ class StreamStreamJoin(Resource[StreamStreamJoinPlan]):
         read = {side: {of.plan.name: positions[side]} for side, of in sides}
         return Decision(LocalRows.none(spark), 0, {**state, "read": read}), positions
 
-    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
-        spark = changes.sparkSession
+    def decide(self, changes: Rows, state: Mapping[str, Any]) -> Decision:
+        spark = changes.spark
         # Step 1: touched.
-        rows = collected(changes)
+        rows = changes.collect()
         if rows.num_rows == 0:
             return Decision(LocalRows.none(spark), 0, state)
         read, arrived, failed = self._read(rows)
@@ -115,10 +128,7 @@ class StreamStreamJoin(Resource[StreamStreamJoinPlan]):
         if not arrived:
             return {}, {}
         keys = {(record.partition, record.key) for record in arrived if record.key is not None}
-        wanted = spark.createDataFrame(sorted(keys), "partition INT, key STRING").withColumn("met", F.lit(True))
-        partitions = sorted(newest)
-        stored = self.delta.read(spark, self.plan.buffer).where(F.col("partition").isin(partitions))
-        found = stored.join(F.broadcast(wanted), ["partition", "key"], "left").where("met OR pending").collect()
+        found = self._stored(spark, keys, sorted(newest))
         rows: defaultdict[int, list[Buffered]] = defaultdict(list)
         unread: defaultdict[int, dict[Side, list[int]]] = defaultdict(lambda: {"left": [], "right": []})
         for row in sorted(found, key=lambda row: row["timestamp"]):  # times of pending rows are ascending
@@ -131,14 +141,28 @@ class StreamStreamJoin(Resource[StreamStreamJoinPlan]):
                 unread[row["partition"]][side].append(timestamp)
         return rows, unread
 
+    def _stored(
+        self, spark: SparkSession, keys: Collection[tuple[int, str]], partitions: Sequence[int]
+    ) -> list[Mapping[str, Any]]:
+        """The buffer's rows of these partitions that are pending, or have one of the keys: with a column ``met``."""
+        there = self.delta.scan(spark, self.plan.buffer).where(f"partition IN ({', '.join(map(str, partitions))})")
+        stored = few_or_all(there, spark, _BUFFER, self.delta.limits.few)
+        if isinstance(stored, LocalRows):
+            rows = stored.table.to_pylist()
+            marked = [{**row, "met": (row["partition"], row["key"]) in keys} for row in rows]
+            return [row for row in marked if row["met"] or row["pending"]]
+        wanted = spark.createDataFrame(sorted(keys), "partition INT, key STRING").withColumn("met", F.lit(True))
+        found = stored.df.join(F.broadcast(wanted), ["partition", "key"], "left").where("met OR pending")
+        return [row.asDict() for row in found.collect()]
+
     def _fold_buffer(self, rows: Rows, *, expire: bool) -> None:
-        states = rows.df.where("kind = 'state' AND id IS NOT NULL")
-        states = states.select("id", *_STATE, F.col("left").alias("value"), "pending", "live")
+        states = rows.filter((nw.col("kind") == "state") & exists("id"))
+        states = states.select("id", *_STATE, nw.col("left").alias("value"), "pending", "live")
         upsert = Upsert(on=("id",), compare=("pending",), also=("value", *_STATE), keep="live")
-        self.delta.merge(rows.spark, rows.made(states).frame, self.plan.buffer, upsert)
+        self.delta.merge(rows.spark, states.frame, self.plan.buffer, upsert)
         if not expire:
             return
-        for row in rows.df.where("kind = 'expire'").collect():
+        for row in rows.filter(nw.col("kind") == "expire").select("partition", "side", "until").collect().to_pylist():
             condition = f"partition = {row['partition']} AND side = {{side}} AND NOT pending AND timestamp < {{until}}"
             self.delta.delete(rows.spark, self.plan.buffer, condition, side=row["side"], until=row["until"])
 

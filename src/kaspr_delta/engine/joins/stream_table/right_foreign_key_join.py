@@ -18,8 +18,8 @@ from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found, kinds_of
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
-from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
-from kaspr_delta.engine.rows.rows import Rows, union_of
+from kaspr_delta.engine.rows.local_rows import LocalRows, fetched, rows_within
+from kaspr_delta.engine.rows.rows import Rows, exists, union_of
 from kaspr_delta.engine.rows.rows_by_key import few_keys
 from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
@@ -66,10 +66,10 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         effects = effects.coalesce(MOST_TASKS).withColumn("seq", seq_of_rows())
         return Decision(rows.made(rows.spread(effects)), versions.count(), asdict(began)), positions
 
-    def decide(self, changes: DataFrame, state: Mapping[str, Any]) -> Decision:
-        spark, before = changes.sparkSession, StreamTableState.of(state)
+    def decide(self, changes: Rows, state: Mapping[str, Any]) -> Decision:
+        spark, before = changes.spark, StreamTableState.of(state)
         # Step 1: touched.
-        arrived = rows_within(changes.where(F.col("source").isNotNull()), self.delta.limits.few)
+        arrived = fetched(changes.filter(exists("source")), self.delta.limits.few)
         records = self.left.read(arrived)
         # Step 2: pinned.
         version = self.right.newest(spark).version
