@@ -1,9 +1,8 @@
-"""Runs without Spark: small batches of agents and joins, kills between their writes, and what is left to Spark."""
+"""Runs without Spark: small batches of agents and joins, and what is left to Spark."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,13 +18,11 @@ from kaspr_delta.storage.native.tables import NativeTables
 from kaspr_delta.storage.tables import Tables
 from tests.empty_tables import Create
 from tests.manifests import manifests
-from tests.spark.dying import watched_writes
 
-SHOP = """
+CORE = """
 KasprApp/shop: {}
 KasprTable/orders: {}
 KasprTable/products: {}
-KasprTable/addresses: {}
 KasprAgent/take-orders:
   input: {topic: {name: raw-orders}}
   processors:
@@ -41,7 +38,6 @@ KasprJoin/priced:
   extractor: {python: "def product(order): return order['product']"}
   type: left
   outputChannel: priced-orders
-KasprJoin/delivered: {leftTable: orders, rightTable: addresses, on: key, type: outer}
 KasprAgent/report:
   input: {channel: {name: priced-orders}}
   output: {topics: [{name: totals, keySelector: {python: "def key(total): return total['id']"}}]}
@@ -53,17 +49,21 @@ KasprAgent/report:
           python: |
             def total(pair):
                 return {"id": pair.left["id"], "price": pair.right and pair.right["price"] * pair.left["count"]}
+"""
+SHOP = f"""{CORE}
+KasprTable/addresses: {{}}
+KasprJoin/delivered: {{leftTable: orders, rightTable: addresses, on: key, type: outer}}
 KasprAgent/pairs:
-  input: {topic: {name: totals}, take: {max: 2, within: 1h}}
-  output: {topics: [{name: pairs}]}
+  input: {{topic: {{name: totals}}, take: {{max: 2, within: 1h}}}}
+  output: {{topics: [{{name: pairs}}]}}
   processors:
     pipeline: [both]
-    operations: [{name: both, map: {python: "def both(values): return [value['id'] for value in values]"}}]
+    operations: [{{name: both, map: {{python: "def both(values): return [value['id'] for value in values]"}}}}]
 KasprJoin/clicked:
-  leftStream: {topic: views}
-  rightStream: {topic: clicks}
+  leftStream: {{topic: views}}
+  rightStream: {{topic: clicks}}
   on: key
-  window: {before: 10s, after: 10s}
+  window: {{before: 10s, after: 10s}}
   type: left
 """
 
@@ -145,50 +145,6 @@ def test_agents_and_joins_run_without_spark_and_read_everything_once(tmp_path: P
     assert found["delivered"]["O1"]["right"] is None
     assert found["clicked"] == ["{'left': 1, 'right': 3}", "{'left': 2, 'right': None}"]
     assert app.run().resources == {}
-
-
-class KilledError(BaseException):
-    """Ends a run as a kill does: nothing catches it."""
-
-
-def killed_at(write: int, work: Callable[[], object]) -> bool:
-    """Do some work that is killed around a write, by number; return whether there was such a write."""
-    count = 0
-
-    def watch(_arguments: tuple[Any, ...], _moment: str) -> None:
-        nonlocal count
-        count += 1
-        if count > write:
-            raise KilledError
-
-    with watched_writes(watch):
-        try:
-            work()
-        except KilledError:
-            return True
-    return False
-
-
-def test_a_run_that_is_killed_around_any_write_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    app = opened(whole)
-    for wave in (first_wave, second_wave):
-        wave(app)
-        app.run()
-    expected = outcome(app)
-    for number in range(2):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        app = opened(folder)
-        write = number
-        for wave in (first_wave, second_wave):
-            wave(app)
-            while killed_at(write, opened(folder).run):
-                write += 2
-            opened(folder).run()
-        assert write > 16
-        assert outcome(opened(folder)) == expected
 
 
 def test_resources_that_fail_do_not_stop_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
