@@ -198,15 +198,15 @@ class NativeTables(Tables):
             return None
         if self._delta.rows_changed(table, first) > most.rows or not self._delta.followable(table, first, last):
             return None
-        parts, size = [self._delta.no_changes(table)], 0
+        parts, size = [in_plain_texts(self._delta.no_changes(table))], 0
         for batch in self._delta.changes(table, first, last):
             part = pa.Table.from_batches([batch])
-            part = part if columns is None else part.select([*columns, *COMMIT_COLUMNS])
-            size += part.nbytes
+            part = in_plain_texts(part if columns is None else part.select([*columns, *COMMIT_COLUMNS]))
+            size += part.nbytes  # older Arrow cannot tell it for views
             if size > most.bytes:
                 return None
             parts.append(part)
-        rows = pa.concat_tables([in_plain_texts(part) for part in (parts[1:] or parts)])
+        rows = pa.concat_tables(parts[1:] or parts)
         return rows if most.fits(rows) else None
 
     def as_they_are(self, versions: Mapping[str, int]) -> Tables:
