@@ -101,10 +101,13 @@ def create_tables_here(delta: Tables, plan: Plan, has: Settles) -> dict[str, str
     """
     spark = without_spark()
     tables = [(table, layout) for _, table, layout in tables_of(plan)]
-    for table, layout in (*layouts.SYSTEM.items(), *tables):
+    for table, layout in layouts.SYSTEM.items():
         if not delta.is_known(table):
             delta.create(spark, table, layout)
-        elif not has(table, layout) and (table, layout) in tables and not delta.has_layout(table, layout):
+    for table, layout in tables:
+        if not delta.is_known(table):
+            delta.create(spark, table, layout)
+        elif not has(table, layout) and not delta.has_layout(table, layout):
             raise SparkNeededError(f"only Spark changes the table '{table}'")
         if layout.storage != StoragePlan(comment=layout.storage.comment) and not has(table, layout):
             raise SparkNeededError(f"only Spark declares the storage of '{table}'")

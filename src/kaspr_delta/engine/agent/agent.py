@@ -23,7 +23,6 @@ from kaspr_delta.engine.batch.sources import SourceTable, source_of_records
 from kaspr_delta.engine.batch.topic_commit import DirectAppend
 from kaspr_delta.engine.rows.local_rows import LocalRows, fetched
 from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.engine.rows.sequence import end_of
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.spill import rows_made
 from kaspr_delta.engine.streams.arrived import arrived_records
@@ -33,7 +32,6 @@ from kaspr_delta.engine.streams.source import Source
 from kaspr_delta.engine.windows import passed_windows
 from kaspr_delta.plan.definition.resources import AgentPlan, sends_of
 from kaspr_delta.storage.limits import Size
-from kaspr_delta.storage.tables import Commit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,13 +72,12 @@ class Agent(Pipeline[AgentPlan]):
         limit = self.delta.limits.ordered_batch if self.plan.ordered else None
         return self._source.stream(spark, start.positions, limit)
 
-    def arrived(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, Commit]) -> Rows | None:
+    def arrived(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, int]) -> Rows | None:
         """None also where a batch might need Spark after its first function."""
         if not self._needs_no_spark(spark):
             return None
         most = self._few_ordered if self.plan.ordered else self.delta.limits.few_events
-        source = self._source
-        found = arrived_records(source, after, {name: end_of(upto[source.table(name)].version) for name in after}, most)
+        found = arrived_records(self._source, after, upto, most)
         return None if found is None else LocalRows(spark, found)
 
     @property

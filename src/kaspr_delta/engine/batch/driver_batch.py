@@ -41,20 +41,26 @@ class DriverBatch:
     @property
     def has_read_all(self) -> bool:
         """Whether the sources were read as they are."""
-        sources, newest = self.stream.sources, self.stream.at_start
-        return all(at >= sources[name].upto(newest[sources[name].table].version) for name, at in self.positions.items())
+        newest = self._newest
+        return all(at >= newest[name] for name, at in self.positions.items())
 
     def changes(self, spark: SparkSession) -> Rows:
         """The changes of the sources. Raises SparkNeededError."""
         resource = self.stream.runner.resource
-        found = resource.arrived(spark, self.positions, self.stream.at_start)
+        found = resource.arrived(spark, self.positions, self._newest)
         if found is None:
             raise SparkNeededError(f"only Spark reads or processes what {resource.ref} has to read")
         return found
 
     def end(self, spark: SparkSession) -> Start:
         """The start of the next stream, or batch, after what is there."""
+        runner = self.stream.runner
+        start = runner.stream_start
+        # Known ids were compared with the tables.
+        return replace(start.at(self._newest), ids=start.ids or ids_of_sources(runner, spark))
+
+    @property
+    def _newest(self) -> dict[str, int]:
+        """The positions at which the sources are read as they are."""
         sources, newest = self.stream.sources, self.stream.at_start
-        positions = {name: sources[name].upto(newest[sources[name].table].version) for name in self.positions}
-        ids = ids_of_sources(self.stream.runner, spark)
-        return replace(self.stream.runner.stream_start.at(positions), ids=ids)
+        return {name: sources[name].upto(newest[sources[name].table].version) for name in self.positions}

@@ -25,7 +25,7 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.state_definitions import definition_of
 from kaspr_delta.storage.layout import RECORDS
 from kaspr_delta.storage.side_by_side import side_by_side
-from kaspr_delta.storage.tables import Commit, Merged, Tables
+from kaspr_delta.storage.tables import Merged, Tables
 
 Begun: TypeAlias = tuple[Decision, Mapping[str, int]]
 """The first decision of a checkpoint, and the position in each source from which its stream continues."""
@@ -146,8 +146,8 @@ class Resource(Generic[PlanT]):
         """
         return None
 
-    def arrived(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, Commit]) -> Rows | None:
-        """The rows of ``source`` after these positions, up to and with the newest commits, without Spark.
+    def arrived(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, int]) -> Rows | None:
+        """The rows of ``source`` after positions ``after``, up to and with ``upto``, by source, without Spark.
 
         None, the default, if only Spark reads them, or if they are many.
         """

@@ -66,11 +66,10 @@ class TableJoin(Resource[TableJoinPlanT]):
             table.feed(spark, side, positions[side]) for side, table in self.sides.items() if side in positions
         )
 
-    def arrived(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, Commit]) -> Rows | None:
+    def arrived(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, int]) -> Rows | None:
         if self.plan.select is not None:  # Spark makes its columns
             return None
-        sides = self.sides.items()
-        found = [table.arrived(spark, side, after[side], upto[table.plan.delta_name]) for side, table in sides]
+        found = [table.arrived(spark, side, after[side], upto[side]) for side, table in self.sides.items()]
         parts = [rows for rows in found if rows is not None]
         return union_all(parts) if len(parts) == len(found) else None
 

@@ -177,15 +177,13 @@ class KeyedTable:
         at, version = F.col("_commit_timestamp").alias("changed_at"), F.col("_commit_version").alias("version")
         return changes.select(F.lit(side).alias("side"), self.key, at, version)
 
-    def arrived(self, spark: SparkSession, side: str, after: int, upto: Commit) -> Rows | None:
-        """The rows of ``feed`` up to a commit, on the driver; None if only Spark reads them, or if they are many."""
+    def arrived(self, spark: SparkSession, side: str, after: int, upto: int) -> Rows | None:
+        """The rows of ``feed`` up to a version, on the driver; None if only Spark reads them, or if they are many."""
         if not self.is_plain:
             return None
-        if after >= upto.version:
+        if after >= upto:
             return LocalRows.none(spark, CHANGED)
-        feed = self.delta.changes_here(
-            self.plan.delta_name, after + 1, upto.version, self.delta.limits.changes, ("key",)
-        )
+        feed = self.delta.changes_here(self.plan.delta_name, after + 1, upto, self.delta.limits.changes, ("key",))
         if feed is None:
             return None
         columns = {"side": pa.repeat(side, feed.num_rows), "key": feed["key"]}

@@ -25,12 +25,11 @@ from kaspr_delta.engine.joins.stream_stream.batch import SIDES, StreamStreamBatc
 from kaspr_delta.engine.joins.stream_stream.window_join import Buffered, JoinWindow, Side, StreamRecord
 from kaspr_delta.engine.rows.local_rows import LocalRows, few_or_all
 from kaspr_delta.engine.rows.rows import Rows, exists, union_of
-from kaspr_delta.engine.rows.sequence import end_of
 from kaspr_delta.engine.streams.arrived import arrived_records
 from kaspr_delta.engine.streams.stream_side import SCHEMA, StreamSide
 from kaspr_delta.plan.definition.joins import StreamStreamJoinPlan
 from kaspr_delta.serde.instants import microseconds
-from kaspr_delta.storage.tables import Commit, Upsert
+from kaspr_delta.storage.tables import Upsert
 
 _BUFFER = ("id", "side", "partition", "key", "timestamp", "arrived", "value", "pending")
 _STATE = ("side", "partition", "key", "timestamp", "arrived")
@@ -65,11 +64,11 @@ class StreamStreamJoin(Resource[StreamStreamJoinPlan]):
             if side in positions
         )
 
-    def arrived(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, Commit]) -> Rows | None:
+    def arrived(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, int]) -> Rows | None:
         parts: list[pa.Table] = []
         for side, of in self.sides.items():
-            name, last = of.plan.name, end_of(upto[of.source.table(of.plan.name)].version)
-            found = arrived_records(of.source, {name: after[side]}, {name: last}, self.delta.limits.few)
+            name = of.plan.name
+            found = arrived_records(of.source, {name: after[side]}, {name: upto[side]}, self.delta.limits.few)
             if found is None:
                 return None
             parts.append(found.append_column("side", pa.repeat(side, found.num_rows)))
