@@ -141,7 +141,12 @@ def may_pass(error: Exception) -> bool:
         return error.may_pass
     if isinstance(error, KasprError):
         return isinstance(error, AlreadyRunningError)
-    return not any(refusal in str(error) for refusal in _REFUSALS)
+    return not is_refusal(error)
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether Spark refused something for want of a privilege."""
+    return any(refusal in str(error) for refusal in _REFUSALS)
 
 
 class NotQuietError(KasprError):

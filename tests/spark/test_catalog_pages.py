@@ -198,12 +198,13 @@ def test_statements_read_figures_and_histories_as_delta_rs_does(
         }
         assert [(row.resource, row.dead_letters) for row in shown["letters"]] == [("agent/take-orders", 1)]
         assert [row.reason for row in shown["reasons"]] == [row["reason"] for row in app.dead_letters()]
-        wanted = Deployment(sql_warehouse="w1", alert_schedule="0 0 * * * ?", alert_silence="1h")
+        wanted = Deployment(sql_warehouse="w1", alert_schedule="0 0 * * * ?", alert_silence="1h", alert_delay="1h")
         looks = alerts("shop", wanted, Storage("shop", "spark_catalog", app.delta.namespace.registered_as))  # type: ignore[union-attr]
         queries = {name: str(alert.query_text) for name, alert in looks}
         found = {name: app.sql(query).first() for name, query in queries.items()}
-        assert found == {"dead_letters": (1,), "stopped": (0,), "silent": (0,)}
+        assert found == {"dead_letters": (1,), "stopped": (0,), "silent": (0,), "behind": (0,)}
         assert app.sql(queries["silent"].replace("3600 SECOND", "0 SECOND")).first() == (1,)
+        assert app.sql(queries["behind"].replace("> 3600", ">= 0")).first() == (1,)
         for minutes, reason, stopped in (
             *((-60, "Failed", 0), (1, "Failed", 1), (2, "Resumed", 0), (3, "Waiting", 1), (4, "Resumed", 0)),
             *((-2_000, "RebuildRequired", 0), (5, "RebuildRequired", 1), (6, "Failed", 1)),

@@ -103,8 +103,8 @@ class BundleCli:
         return {name: one.get("value", "") for name, one in (self.answer("validate").get("variables") or {}).items()}
 
 
-def losses(plan: dict[str, Any]) -> dict[str, str]:
-    """The resources with data that a deployment would delete, as ``kind.key``, with the verb for it.
+def deletions(plan: dict[str, Any]) -> dict[str, str]:
+    """The resources that a deployment would delete, as ``kind.key``, with the verb for it.
 
     ``plan`` is the answer of ``bundle plan``.
     """
@@ -112,9 +112,14 @@ def losses(plan: dict[str, Any]) -> dict[str, str]:
     for key, entry in (plan.get("plan") or {}).items():
         _, kind, *name = key.split(".")
         # A longer key is of a part, such as the permissions of a job.
-        if len(name) == 1 and kind not in _WITHOUT_DATA and entry.get("action") in _LOSSES:
+        if len(name) == 1 and entry.get("action") in _LOSSES:
             found[f"{kind}.{name[0]}"] = _LOSSES[entry["action"]]
     return found
+
+
+def with_data(deleted: Iterable[str]) -> list[str]:
+    """Those of the resources, ``kind.key``, that hold data."""
+    return [name for name in deleted if name.partition(".")[0] not in _WITHOUT_DATA]
 
 
 def restarted_jobs(plan: dict[str, Any]) -> dict[int, str]:

@@ -21,6 +21,7 @@ from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs import Deployment, Storage
 from kaspr_delta.jobs.cost import (
     BATCH_STATEMENTS,
+    CHECK_STATEMENTS,
     IDLE_STATEMENTS,
     MOST_SOURCE_STATEMENTS,
     DailyCost,
@@ -112,11 +113,13 @@ def deployed_tables(plan: Plan, deployment: Deployment, profile: str | None) -> 
     return WarehouseSystemTables(_sql_warehouse(deployment, namespace, profile))
 
 
-def print_costs(target: Target, plans: Iterable[Plan], output: PlanOutput | None, options: BundleOptions) -> None:
+def print_costs(
+    target: Target, plans: Iterable[Plan], output: PlanOutput | None, options: BundleOptions, deployment: Deployment
+) -> None:
     """Print the costs of applications: with a target of the bundle by its deployment, else by the warehouse."""
     if output == "mermaid":
         raise UsageError("--cost is shown as table, text or json")
-    deployment, costs = options.deployment(), []
+    costs = []
     for plan in plans:
         deployed = options.target is not None
         warehouse = Warehouse(Storage.of(plan, deployment).warehouse) if deployed else target.location
@@ -175,7 +178,8 @@ def _assumptions(cost: Cost) -> Iterator[str]:
     yield f"A start of compute: {started}."
     if any(one.endless < one.jobs for one in cost.layouts):
         tables = f"1 a table that it follows, {MOST_SOURCE_STATEMENTS} at most"
-        yield f"Idle statements of a task that finds nothing new: {IDLE_STATEMENTS}, and {tables}."
+        more = f"1 a grant, and up to {CHECK_STATEMENTS} a table of others"
+        yield f"Idle statements of a task that finds nothing new: {IDLE_STATEMENTS}, {tables}, {more}."
     if any(one.endless for one in cost.layouts):
         yield "A job that never ends has its compute all day. It starts after deployments and failures only."
         yield "Beside it the job for operations looks for unhealthy resources, unless waiting is note."

@@ -12,8 +12,9 @@ from kaspr_delta.cli.bundle import (
     BundleCli,
     BundleTargetOption,
     VarOption,
-    losses,
+    deletions,
     restarted_jobs,
+    with_data,
 )
 from kaspr_delta.cli.deployed import ProfileOption, TargetOption
 from kaspr_delta.cli.progress import note
@@ -43,7 +44,8 @@ def deploy(
     """Deploy an application's jobs and its App: `databricks bundle deploy` for one application.
 
     The bundle holds no data of an application. Where a resource with data was added to it, such as a schema, and the
-    CLI's plan is to delete it or to create it anew, nothing is deployed unless --destroy-data names it.
+    CLI's plan is to delete it or to create it anew, nothing is deployed unless --destroy-data names it. What holds no
+    data, such as a job or a dashboard, is deleted without a question.
 
     Runs that never end are restarted if the deployment changes them: they end after the batches under way.
 
@@ -58,16 +60,18 @@ def deploy(
     bundle = BundleCli.of(application, target, profile, var)
     allowed = set(destroy_data or ())
     plan = bundle.answer("plan")
-    lost = {name: verb for name, verb in losses(plan).items() if name not in allowed}
+    deleted = deletions(plan)
+    lost = [name for name in with_data(deleted) if name not in allowed]
     if lost:
-        listed = ", ".join(f"{verb} {name}" for name, verb in lost.items())
+        listed = ", ".join(f"{deleted[name]} {name}" for name in lost)
         options = " ".join(f"--destroy-data {name}" for name in lost)
         raise SetupError(
             f"nothing was deployed: the deployment {listed}, with all data. If that is meant, add {options}"
         )
     jobs = restarted_jobs(plan)
     before = Restart(Workspace.connect(profile).client, jobs) if jobs else None
-    code = bundle.run("deploy", *(["--auto-approve"] if allowed else []))
+    # The CLI asks for more than data, such as a dashboard, and nobody answers it in a workflow.
+    code = bundle.run("deploy", *(["--auto-approve"] if deleted else []))
     if before is not None and code == 0:
         before.wait(note, _PATIENCE)
     raise typer.Exit(code)

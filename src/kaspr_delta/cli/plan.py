@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Group
@@ -28,6 +29,9 @@ from kaspr_delta.plan.explain.mermaid import as_mermaid
 from kaspr_delta.spec.diagnostics import Severity, has_errors
 from kaspr_delta.spec.loader import LoadedManifests
 from kaspr_delta.spec.values import written
+
+if TYPE_CHECKING:
+    from kaspr_delta.jobs import Deployment
 
 PlanOutput = Literal["table", "text", "json", "mermaid"]
 """The forms in which a plan is shown."""
@@ -53,8 +57,9 @@ def plan(
 
     With --app only that application is shown. If an older version wrote the warehouse, a folder, the states that the
     next run migrates are listed. With --target these are those of a deployment, before this version is deployed: they
-    are read through its variable `sql_warehouse`. With an error in the manifests there is no plan: the findings are
-    printed and the exit code is 1. The values of ${NAME} in the manifests are listed.
+    are read through its variable `sql_warehouse`, and the manifests have the values that its variable `values` names.
+    With an error in the manifests there is no plan: the findings are printed and the exit code is 1. The values of
+    ${NAME} in the manifests are listed.
 
     With --cost it shows instead what the Databricks jobs of the application do in a day, for each layout: runs, starts
     of compute and statements; batches, rows and bytes as on the last days; and the queries that measure its DBU. --var
@@ -71,21 +76,24 @@ def plan(
     """
     if not (cost or deployed) and (profile or var):
         raise UsageError("--profile and --var are for --cost and --target")
+    options = BundleOptions(path, deployed, profile, tuple(var or ()))
+    deployment = options.deployment() if cost or deployed else None
+    if deployment is not None and deployment.values:
+        target = replace(target, files=(str(path / deployment.values), *target.files))
     loaded = target.load(path)
     plans, findings = build_plans(loaded)
     if has_errors(findings):
         print_findings(findings, to_stderr=True)
         raise typer.Exit(1)
     plans = named(plans, target.app)
-    options = BundleOptions(path, deployed, profile, tuple(var or ()))
-    if cost:
+    if cost and deployment is not None:
         from kaspr_delta.cli.cost import print_costs
 
-        print_costs(target, plans, output, options)
+        print_costs(target, plans, output, options, deployment)
         return
     screen = results()
     shown = output or ("table" if screen.is_terminal else "text")
-    migrations = [] if shown == "mermaid" else _migrations(target, plans, options)
+    migrations = [] if shown == "mermaid" else _migrations(target, plans, deployment, profile)
     match shown:
         case "table":
             for plan in plans:
@@ -119,21 +127,22 @@ def _print_warnings(plans: tuple[Plan, ...], migrations: Sequence[Mapping[str, s
         typer.echo(line if number else f"\n{line}")
 
 
-def _migrations(target: Target, plans: tuple[Plan, ...], options: BundleOptions) -> list[dict[str, str]]:
+def _migrations(
+    target: Target, plans: tuple[Plan, ...], deployment: Deployment | None, profile: str | None
+) -> list[dict[str, str]]:
     """By plan the states of another format, by resource (see ``migrations_in``), in a folder or in a deployment."""
     from kaspr_delta.control.rebuilds import migrations_in
     from kaspr_delta.storage.opening import folder_tables
 
     made: list[dict[str, str]] = []
-    if target.location.is_unity and options.target is None:
+    if target.location.is_unity and deployment is None:
         note("whether states have to be migrated is not known here: with --target it is")
-    deployment = options.deployment() if options.target is not None else None
     for plan in plans:
         found: Mapping[ResourceRef, str] = {}
         if deployment is not None:
             from kaspr_delta.cli.cost import deployed_tables
 
-            found = migrations_in(plan, deployed_tables(plan, deployment, options.profile).query)
+            found = migrations_in(plan, deployed_tables(plan, deployment, profile).query)
         elif not target.location.is_unity:
             tables = folder_tables(target.location.namespace(plan.schema))
             if tables is not None:

@@ -1,7 +1,7 @@
 """Turns a plan into the Databricks jobs that ``databricks bundle deploy`` puts into a workspace.
 
-A scheduled application is one job with a task per unit of work, such as an agent group or a join, in the order of the
-data. In a continuous application each unit is a job of its own. A task runs ``kaspr-delta run --only ...``, the same
+An application is one job of one task, or of a task per unit of work, such as an agent group or a join, in the order of
+the data. In a continuous application each of its units is a job of its own. A task runs ``kaspr-delta run``, the same
 code as on a laptop.
 """
 

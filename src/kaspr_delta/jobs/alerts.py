@@ -1,4 +1,4 @@
-"""Alerts of a workspace about what no job that fails tells: dead letters, resources that stand still, and silence.
+"""Alerts of a workspace about what no job that fails tells: dead letters, resources that stand still, delay, silence.
 
 Each look at the tables starts the SQL warehouse, so a deployment has alerts only if it says when they look.
 """
@@ -11,12 +11,19 @@ from dataclasses import dataclass
 from databricks.bundles.alerts import Alert, AlertV2RunAs, AlertV2Subscription
 
 from kaspr_delta.control.events import FAILED, REBUILD_REQUIRED, RESUMED, WAITING
+from kaspr_delta.jobs.dashboard import DELAY_IN_SQL
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.storage import Storage
+from kaspr_delta.spec.cron import quartz_longest_pause
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.spec.durations import interval
 from kaspr_delta.spec.kinds import BOUND_TOPIC
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, OF_RESOURCES, PROGRESS, RESOURCES
+
+# Hours.
+_DAY = 24
+# An alert may look late.
+_SLACK = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,7 @@ def alerts(application: str, deployment: Deployment, storage: Storage) -> Iterat
         *(AlertV2Subscription(user_email=address) for address in deployment.notify),
         *(AlertV2Subscription(destination_id=webhook) for webhook in deployment.webhooks),
     ]
-    for one in _questions(storage, deployment.alert_silence):
+    for one in _questions(storage, deployment):
         alert = Alert.from_dict(
             {
                 "display_name": f"{application} ({deployment.target}): {one.title}",
@@ -64,8 +71,10 @@ def alerts(application: str, deployment: Deployment, storage: Storage) -> Iterat
         yield one.key, alert
 
 
-def _questions(storage: Storage, silence: str) -> Iterator[_Question]:
-    """The questions. Dead letters and failures of the last day only: older ones were reported already."""
+def _questions(storage: Storage, deployment: Deployment) -> Iterator[_Question]:
+    """The questions. What is older than a day, or than the look before, was reported already."""
+    hours = max(_DAY, quartz_longest_pause(deployment.alert_schedule) + _SLACK)
+    recently = f"current_timestamp() - INTERVAL {hours} HOUR"
     letters, events, progress, resources = (
         ".".join(map(quoted, (storage.catalog, storage.of_internal, table)))
         for table in (DEAD_LETTERS, EVENTS, PROGRESS, RESOURCES)
@@ -74,7 +83,7 @@ def _questions(storage: Storage, silence: str) -> Iterator[_Question]:
     yield _Question(
         "dead_letters",
         "new dead letters",
-        f"SELECT count(*) AS found FROM {letters} WHERE at > current_timestamp() - INTERVAL 1 DAY",  # noqa: S608
+        f"SELECT count(*) AS found FROM {letters} WHERE at > {recently}",  # noqa: S608
         f"Events or rows could not be processed: the columns reason and detail of {letters} say why. Mend the function"
         " or the data, and deploy; then retry them.",
     )
@@ -88,11 +97,24 @@ def _questions(storage: Storage, silence: str) -> Iterator[_Question]:
   GROUP BY kind, name
 ) LEFT JOIN (SELECT resource, max(at) AS worked FROM {progress} GROUP BY resource) USING (resource)
 WHERE last = '{WAITING}' OR (coalesce(worked <= since, true) AND (
-  last = '{REBUILD_REQUIRED}' OR (last = '{FAILED}' AND since > current_timestamp() - INTERVAL 1 DAY)
+  last = '{REBUILD_REQUIRED}' OR (last = '{FAILED}' AND since > {recently})
 ))""",  # noqa: S608
         f"The column message of {events} says what a resource waits for, why it failed, or which command brings it up"
         " to date.",
     )
+    if deployment.alert_delay:
+        seconds = interval("variable 'alert_delay':", deployment.alert_delay) // 1_000
+        yield _Question(
+            "behind",
+            f"changes that were older than {deployment.alert_delay} when they were read",
+            f"""SELECT count(*) AS found FROM (
+  SELECT resource, max({DELAY_IN_SQL}) AS behind FROM {progress} WHERE {OF_RESOURCES} AND at > {recently}
+  GROUP BY resource
+) WHERE behind > {seconds}""",  # noqa: S608
+            f"A run found changes that had waited for longer than {deployment.alert_delay}: does its job run often"
+            " enough, does it fail, or does a run take too long? The dashboard has the delay of each resource by day.",
+        )
+    silence = deployment.alert_silence
     if silence:
         seconds = interval("variable 'alert_silence':", silence) // 1_000
         yield _Question(

@@ -69,6 +69,9 @@ def app_grant(key: str, plan: Plan) -> Grant:
 def app_name(application: str, target: str, developer: str = "") -> str:
     """A name that Databricks accepts, different for different applications, targets and developers.
 
+    But names that are the same when dashes join them, such as ``a-b`` in ``c`` and ``a`` in ``b-c``, have one: the
+    workspace refuses the second App.
+
     >>> app_name("order-system", "prod")
     'order-system-prod'
     """

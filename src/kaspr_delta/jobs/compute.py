@@ -59,8 +59,8 @@ class Compute:
         )
         return [JobEnvironment(environment_key=ENVIRONMENT_KEY, spec=spec)]
 
-    def clusters(self) -> VariableOrList[JobCluster]:
-        """The cluster that tasks name; none on serverless compute."""
+    def clusters(self, *keys: str) -> VariableOrList[JobCluster]:
+        """The cluster that tasks name, and one of each other key; none on serverless compute."""
         if self.deployment.serverless:
             return []
         wanted = self.deployment
@@ -87,4 +87,4 @@ class Compute:
             spec["spark_conf"] = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"}
             spec["custom_tags"]["ResourceClass"] = "SingleNode"
         cluster = ClusterSpec.from_dict(spec)  # type: ignore[arg-type]  # it is no TypedDict
-        return [JobCluster(job_cluster_key=CLUSTER_KEY, new_cluster=cluster)]
+        return [JobCluster(job_cluster_key=key, new_cluster=cluster) for key in (CLUSTER_KEY, *keys)]

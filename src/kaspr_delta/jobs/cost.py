@@ -12,12 +12,12 @@ from itertools import chain, pairwise
 from typing import Any, get_args
 
 from kaspr_delta.jobs.deployment import Deployment
-from kaspr_delta.jobs.job import SECONDS_BETWEEN_UPDATES, JobBuilder, never_ends
-from kaspr_delta.jobs.resources import bundle_key, jobs_of, layout_of
-from kaspr_delta.jobs.storage import Storage
+from kaspr_delta.jobs.job import SECONDS_BETWEEN_UPDATES, never_ends
+from kaspr_delta.jobs.resources import builder_of, bundle_key, jobs_of, layout_of
 from kaspr_delta.jobs.work import Layout, work_of
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TopicInput
+from kaspr_delta.settings import GRANT
 from kaspr_delta.spec.cron import quartz_firings_a_day
 from kaspr_delta.spec.durations import milliseconds
 
@@ -29,6 +29,9 @@ tests/spark/test_streams_of_a_catalog.py counts them, and the next ones.
 
 MOST_SOURCE_STATEMENTS = 2
 """The most statements for these tables: two are asked by a statement each, more of them by two together."""
+
+CHECK_STATEMENTS = 7
+"""The most statements by which a task sees whether it can still read a table of others (``source``)."""
 
 BATCH_STATEMENTS = 10
 """The most statements of a small batch: versions, its stream, look-ups, commit, folds, the start of the next stream.
@@ -84,7 +87,7 @@ def daily_costs(plan: Plan, deployment: Deployment) -> tuple[DailyCost, ...]:
 
 
 def _cost_of(plan: Plan, deployment: Deployment, layout: Layout, *, is_deployed: bool) -> DailyCost:
-    builder = JobBuilder(plan, deployment, Storage.of(plan, deployment), revision="")
+    builder = builder_of(plan, deployment)
     made = jobs_of(builder, bundle_key(plan.application), work_of(plan, layout), layout)
     jobs: list[dict[str, Any]] = [dict(job.as_dict()) for _, job, _ in made]
     # A job by the clock has no compute: it starts another one.
@@ -141,7 +144,15 @@ def _statements(plan: Plan, job: Mapping[str, Any], runs: Span, every: str) -> S
         looks = _DAY * 1_000 / milliseconds(every)
         return Span(0, sum(len(sources) for task in followed for sources in task) * looks)
     tables = [len(set(chain.from_iterable(task))) for task in followed]
-    return runs * sum(IDLE_STATEMENTS + min(number, MOST_SOURCE_STATEMENTS) for number in tables)
+    grants = sum(option.startswith(GRANT) for option in _parameters(job))
+    least = grants + sum(IDLE_STATEMENTS + min(number, MOST_SOURCE_STATEMENTS) for number in tables)
+    most = least + CHECK_STATEMENTS * len(job["tasks"]) * _tables_of_others(plan)
+    return Span(runs.least * least, runs.most * most)
+
+
+def _tables_of_others(plan: Plan) -> int:
+    """The number of tables of others that it reads: each task looks at all of them."""
+    return sum(table.typed is not None and table.typed.source is not None for table in plan.tables)
 
 
 def _resources_of(plan: Plan, parameters: Sequence[str]) -> list[ResourceRef]:

@@ -17,15 +17,15 @@ from kaspr_delta.storage.layout import DEAD_LETTERS, DELAY, EVENTS, OF_RESOURCES
 
 _WIDTH, _HEIGHT = 6, 6
 
-# In seconds. Only the first batch of a stream has it.
-_DELAY = f"try_element_at(from_json(counts, 'MAP<STRING, BIGINT>'), '{DELAY}')"
+DELAY_IN_SQL = f"try_element_at(from_json(counts, 'MAP<STRING, BIGINT>'), '{DELAY}')"
+"""The delay of a batch, in seconds, from a row of the progress. Only the first batch of a stream has it."""
 
 DATASETS: dict[str, tuple[str, str]] = {
     "resources": (
         "Resources, by their batches of the last 30 days",
         f"""SELECT resource, max(at) AS last_batch,
   round((unix_timestamp(current_timestamp()) - unix_timestamp(max(at))) / 60) AS minutes_ago,
-  round(max_by({_DELAY}, at) FILTER (WHERE {_DELAY} IS NOT NULL) / 60, 1) AS delay_in_minutes,
+  round(max_by({DELAY_IN_SQL}, at) FILTER (WHERE {DELAY_IN_SQL} IS NOT NULL) / 60, 1) AS delay_in_minutes,
   count(*) AS batches, sum(rows_in) AS rows_in, sum(rows_out) AS rows_out, sum(dead_letters) AS dead_letters,
   round(avg(seconds), 1) AS seconds_a_batch
 FROM {PROGRESS} WHERE {OF_RESOURCES} GROUP BY resource ORDER BY last_batch DESC""",  # noqa: S608
@@ -37,7 +37,7 @@ FROM {PROGRESS} WHERE {OF_RESOURCES} GROUP BY day, resource""",  # noqa: S608
     ),
     "delays": (
         "Longest delay in minutes, from the commit of a change to the batch that read it, by day",
-        f"""SELECT date(at) AS day, resource, round(max({_DELAY}) / 60, 1) AS minutes
+        f"""SELECT date(at) AS day, resource, round(max({DELAY_IN_SQL}) / 60, 1) AS minutes
 FROM {PROGRESS} WHERE {OF_RESOURCES} AND at > current_timestamp() - INTERVAL {RETENTION[PROGRESS]} DAYS
 GROUP BY day, resource HAVING minutes IS NOT NULL""",  # noqa: S608
     ),

@@ -21,6 +21,7 @@ _OF_CLUSTERS = ("node_type", "workers", "spot", "instance_pool_id", "policy_id")
 _OF_SERVERLESS = ("base_environment", "usage_policy_id")
 _DURATIONS = ("every", "waiting_grace")
 _LOOKS = ("alert_schedule", "check_schedule")
+_LIMITS_OF_ALERTS = ("alert_silence", "alert_delay")
 _LEAST = {"workers": 0, "retries": 0, "timeout_minutes": 1, "backlog_bytes": 0}
 # Earlier environments of serverless compute have a client of Spark 3, whose DataFrames have no `toArrow`.
 _OLDEST_ENVIRONMENT = 4
@@ -62,8 +63,9 @@ class Deployment:
 
     ``sql_warehouse`` is the id of the SQL warehouse through which a Databricks App reads the tables, and a dashboard
     too; empty: neither is deployed. ``alert_schedule``, quartz cron text, says when it looks for what calls for
-    somebody; empty: never. A resource without a batch for ``alert_silence`` is such a thing; empty: it is not. With
-    ``read_as_visitor`` the App gets the tokens of its visitors, and reads as them.
+    somebody; empty: never. Such a thing is a resource without a batch for ``alert_silence``, or one that reads changes
+    later than ``alert_delay`` after their commits; empty: it is not. With ``read_as_visitor`` the App gets the tokens
+    of its visitors, and reads as them.
     """
 
     application: str = "order-system"
@@ -110,6 +112,7 @@ class Deployment:
     sql_warehouse: str = ""
     alert_schedule: str = ""
     alert_silence: str = ""
+    alert_delay: str = ""
     read_as_visitor: bool = False
 
     def __post_init__(self) -> None:
@@ -155,9 +158,10 @@ class Deployment:
             _refuse(name, quartz_problem(getattr(self, name)) if getattr(self, name) else None)
         if self.alert_schedule and not self.sql_warehouse:
             _refuse("alert_schedule", "alerts need the variable 'sql_warehouse'")
-        if self.alert_silence:
-            interval("variable 'alert_silence':", self.alert_silence)
-            _refuse("alert_silence", None if self.alert_schedule else "alerts need the variable 'alert_schedule'")
+        for name in _LIMITS_OF_ALERTS:
+            if getattr(self, name):
+                interval(f"variable {name!r}:", getattr(self, name))
+                _refuse(name, None if self.alert_schedule else "alerts need the variable 'alert_schedule'")
 
     def of_operations(self) -> Deployment:
         """The settings of the job for operations, which ends: on serverless compute unless all is on clusters."""

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from databricks.bundles.jobs import CronSchedule, Job, JobParameterDefinition, PerformanceTarget, QueueSettings
+from databricks.bundles.jobs import (
+    CronSchedule,
+    Job,
+    JobParameterDefinition,
+    PerformanceTarget,
+    QueueSettings,
+)
 
 from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs.job import JobBuilder
@@ -22,6 +28,7 @@ _DESCRIPTION = (
 _EACH_HOUR, _EACH_DAY = "0 0 * * * ?", "0 0 6 * * ?"
 # Hours: a check may start late.
 _SLACK = 1
+_ANOTHER = "another_doctor"
 
 
 def operations_job(builder: JobBuilder, *, endless: bool) -> Job:
@@ -60,14 +67,16 @@ def operations_job(builder: JobBuilder, *, endless: bool) -> Job:
 def doctor_job(builder: JobBuilder) -> Job:
     """The job that probes the workspace when somebody starts it, on the compute of the application's own tasks.
 
-    It has two tasks that begin at once: the second doctor looks at the lease of the first one.
+    It has two tasks that begin at once, on two machines: the second doctor looks at the lease of the first one.
     """
     of, title = builder.deployment, f"{builder.plan.application}: doctor"
     where = ["--app", builder.plan.application, "--warehouse", builder.storage.warehouse, *of.values_option]
     parameters = [*where, "doctor", *builder.granting(), f"${{workspace.file_path}}/{of.folder}"]
-    tasks = [builder.compute.task(key, title, parameters) for key in ("doctor", "another_doctor")]
+    tasks = [builder.compute.task(key, title, parameters) for key in ("doctor", _ANOTHER)]
     for task in tasks:
         task.timeout_seconds = of.timeout_minutes * 60
     job = builder.job(title, tasks)
+    if not of.serverless:
+        tasks[1].job_cluster_key, job.job_clusters = _ANOTHER, builder.compute.clusters(_ANOTHER)
     job.description = "Probes the warehouse, sources, privileges and streams, and says what the engine does about each"
     return job

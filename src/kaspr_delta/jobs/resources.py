@@ -98,33 +98,48 @@ def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment, revi
     """
     layout = layout_of(plan, deployment)
     work = work_of(plan, layout)
-    served = bool(deployment.sql_warehouse) and has_web_views(plan)
+    served = _is_served(plan, deployment)
     if not (any(unit.resources for unit in work) or plan.tasks or plan.waiting or served):
         return
     key = bundle_key(plan.application)
-    storage = Storage.of(plan, deployment)
-    # A separate key, because ``bundle run KEY`` refuses a key that two resources have.
-    app_key = f"{key}__app"
-    # They are no resource of the bundle: a deployment would take away the grants that it does not list.
-    readers = tuple(Grant(reader.name, READER) for reader in deployment.readers)
-    others = (
-        *(Grant(owner.name, OWNER) for owner in deployment.owners),
-        *([app_grant(app_key, plan)] if served else []),
-    )
-    builder = JobBuilder(plan, deployment, storage, revision, (*readers, *others), others if storage.internal else ())
+    builder = builder_of(plan, deployment, revision)
     for name, job, location in jobs_of(builder, key, work, layout):
         resources.add_job(name, job, location=_core_location(location))
     if deployment.mode == "scheduled":
         for index, unit in enumerate(work):
             resources.add_location(("resources", "jobs", key, f"tasks[{index}]"), _core_location(unit.location))
     if served:
-        app = web_app(plan, deployment, storage.warehouse)
-        resources.add_resource(app_key, app, location=_core_location(plan.location))
+        app = web_app(plan, deployment, builder.storage.warehouse)
+        resources.add_resource(_app_key(plan), app, location=_core_location(plan.location))
     if deployment.sql_warehouse:
-        shown = dashboard(plan.application, deployment, storage)
+        shown = dashboard(plan.application, deployment, builder.storage)
         resources.add_resource(f"{key}__dashboard", shown, location=_core_location(plan.location))
-        for name, alert in alerts(plan.application, deployment, storage):
+        for name, alert in alerts(plan.application, deployment, builder.storage):
             resources.add_resource(f"{key}__{name}", alert, location=_core_location(plan.location))
+
+
+def builder_of(plan: Plan, deployment: Deployment, revision: str = "") -> JobBuilder:
+    """The builder of a plan's jobs, whose first tasks make the grants that are missing.
+
+    Grants are no resource of the bundle: a deployment would take away those that it does not list.
+    """
+    storage = Storage.of(plan, deployment)
+    readers = tuple(Grant(reader.name, READER) for reader in deployment.readers)
+    others = (
+        *(Grant(owner.name, OWNER) for owner in deployment.owners),
+        *([app_grant(_app_key(plan), plan)] if _is_served(plan, deployment) else []),
+    )
+    return JobBuilder(plan, deployment, storage, revision, (*readers, *others), others if storage.internal else ())
+
+
+def _is_served(plan: Plan, deployment: Deployment) -> bool:
+    """Whether an App serves its web views."""
+    return bool(deployment.sql_warehouse) and has_web_views(plan)
+
+
+def _app_key(plan: Plan) -> str:
+    """The key of its App. Not that of a job, because ``bundle run KEY`` refuses a key that two resources have."""
+    return f"{bundle_key(plan.application)}__app"
 
 
 def jobs_of(

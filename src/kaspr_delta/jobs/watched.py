@@ -15,7 +15,8 @@ def watched_tables(plan: Plan, storage: Storage) -> tuple[str, ...]:
     """The names, ``catalog.schema.table``, of the tables that start a job of joins, agents and made tables.
 
     What this job writes itself is not among them. Topics to which tasks and web views send are: other jobs run those.
-    Raises UsageError if there are none, and for topics that Kafka or files feed, whose records no update announces.
+    Raises UsageError if there are none, and for what no update announces: topics that Kafka or files feed, and sources
+    that are paths.
     """
     bound = [topic.name for topic in plan.topics if topic.binding is not None and topic.binding.direction == "input"]
     if bound:
@@ -24,6 +25,12 @@ def watched_tables(plan: Plan, storage: Storage) -> tuple[str, ...]:
             " leave it out, and give a 'schedule'"
         )
     tables = tuple(sorted(set(_names(plan, storage))))
+    paths = [table for table in tables if "/" in table]
+    if paths:
+        raise UsageError(
+            f"variable 'trigger': table_update is for tables of the catalog, and {', '.join(paths)} is a path: leave it"
+            " out, and give a 'schedule'"
+        )
     if not tables:
         raise UsageError(f"variable 'trigger': {plan.application} reads no table that others write: give a 'schedule'")
     return tables
@@ -38,13 +45,13 @@ def _names(plan: Plan, storage: Storage) -> Iterator[str]:
         if topic is not None:
             yield f"{storage.full_name}.{topic.delta_name}"
         elif table is not None and table.typed is not None and table.typed.source is not None:
-            yield from _full_name(table.typed.source, storage)
+            yield _full_name(table.typed.source)
         elif table is not None:
             yield f"{storage.full_name}.{table.delta_name}"
 
 
-def _full_name(source: str, storage: Storage) -> Iterator[str]:
-    """A source with its catalog. A path has no name in the catalog: its updates start nothing."""
-    if "/" not in source:
-        catalog = [storage.catalog] if source.count(".") + 1 < _FULL_NAME else []
-        yield ".".join([*catalog, source])
+def _full_name(source: str) -> str:
+    """The name of a source, or its path. Raises UsageError for a name without a catalog: tasks read it in their own."""
+    if "/" not in source and source.count(".") + 1 < _FULL_NAME:
+        raise UsageError(f"variable 'trigger': table_update needs the catalog of the source {source!r} in its name")
+    return source

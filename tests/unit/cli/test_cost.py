@@ -114,6 +114,23 @@ def test_a_target_has_the_variables_and_the_tables_of_its_deployment(
     assert [re.search(r"`main`.`dev_ann_shop`.*", one) is not None for one in asked] == [True] * 4
 
 
+@pytest.mark.parametrize("options", [["--cost"], []])
+def test_a_target_has_the_values_of_its_deployment(
+    bundle: Path,  # noqa: F811
+    kaspr: Kaspr,
+    asked: list[str],
+    options: list[str],
+) -> None:
+    install_cli(bundle, sql_warehouse="w1", values="values.prod.yaml")
+    (bundle / "bundles" / "shop" / "agent.yaml").write_text(AGENT.replace("name: t}", "name: '${TOPIC}'}"))
+    assert "the parameter 'TOPIC' has no value" in kaspr("plan", "bundles/shop").err
+    (bundle / "bundles" / "shop" / "values.prod.yaml").write_text("TOPIC: sold\n")
+    answer = kaspr("plan", "bundles/shop", "--target", "prod", "-o", "text", *options)
+    assert (answer.code, answer.err) == (0, "")
+    assert options or "TOPIC: sold" in answer.out
+    assert asked
+
+
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_the_plan_of_a_target_tells_what_the_next_version_migrates_in_its_deployment(
     bundle: Path,  # noqa: F811

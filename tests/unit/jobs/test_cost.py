@@ -10,13 +10,23 @@ from hypothesis import strategies as st
 
 from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs import Deployment
-from kaspr_delta.jobs.cost import IDLE_STATEMENTS, MOST_SOURCE_STATEMENTS, NONE, DailyCost, Span, daily_costs
+from kaspr_delta.jobs.cost import (
+    CHECK_STATEMENTS,
+    IDLE_STATEMENTS,
+    MOST_SOURCE_STATEMENTS,
+    NONE,
+    DailyCost,
+    Span,
+    daily_costs,
+)
 from kaspr_delta.jobs.job import JobBuilder
+from kaspr_delta.jobs.principal import Principal
 from kaspr_delta.jobs.storage import Storage
 from kaspr_delta.jobs.usage import statements_query, usage_query
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.spec.loader import load_path
+from tests.manifests import plan_of
 from tests.unit.jobs.deployments import ALL_DEPLOYMENTS
 from tests.unit.jobs.plans import agent, join, plan, plans
 
@@ -59,6 +69,17 @@ def test_a_table_that_several_resources_follow_is_asked_for_once_in_a_task() -> 
     found = costs(audited, schedule="0 0 * * * ?")
     assert found["one"].statements == number(24 * (IDLE_STATEMENTS + MOST_SOURCE_STATEMENTS))
     assert found["group"].statements == number(24 * (3 * IDLE_STATEMENTS + 4))
+
+
+def test_grants_and_tables_of_others_are_asked_for_too() -> None:
+    of_others = plan_of(
+        "shop", "KasprTable/a: {source: {table: c.s.a, key: [id]}}\nKasprTable/b: {from: {table: a}, count: {}}"
+    )
+    idle = costs(of_others, schedule="0 0 * * * ?")["one"].statements
+    assert idle == Span(24 * (IDLE_STATEMENTS + 1), 24 * (IDLE_STATEMENTS + 1 + CHECK_STATEMENTS))
+    granted = {"readers": (Principal.of("ann@example.com"),), "owners": (Principal.of("team"),)}
+    found = costs(SHOP, schedule="0 0 * * * ?", internal_suffix="_internal", **granted)["one"].statements
+    assert found == number(24 * (IDLE_STATEMENTS + MOST_SOURCE_STATEMENTS + 3))  # the team has both schemas
 
 
 def test_the_tasks_of_a_run_share_a_cluster() -> None:

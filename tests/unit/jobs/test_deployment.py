@@ -41,6 +41,7 @@ def test_variables_of_the_bundle_become_settings() -> None:
         ({"node_type": "Standard_DS3_v2", "host": "https://dbc-1.cloud.databricks.com"}, "is no node type of AWS"),
         ({"alert_schedule": "0 0 * * * ?"}, "alerts need the variable 'sql_warehouse'"),
         ({"alert_silence": "6h"}, "alerts need the variable 'alert_schedule'"),
+        ({"alert_delay": "6h"}, "alerts need the variable 'alert_schedule'"),
         (
             {"alert_silence": "long", "alert_schedule": "0 0 * * * ?", "sql_warehouse": "abc"},
             "variable 'alert_silence'",

@@ -334,10 +334,13 @@ def test_a_waiting_resource_is_a_warning_of_the_bundle(bundle: Path) -> None:
 
 def test_alerts_and_a_dashboard_look_at_the_tables_of_the_application(bundle: Path) -> None:
     looks = {"sql_warehouse": "w1", "alert_schedule": "0 0 * * * ?"}
-    made = deployed(bundle, **looks, alert_silence="6h", notify=("ann@example.com",), webhooks=("hook",))
+    made = deployed(
+        bundle, **looks, alert_silence="6h", alert_delay="1h", notify=("ann@example.com",), webhooks=("hook",)
+    )
     assert len(deployed(bundle, **looks).alerts) == 2
     found = {key: dict[str, Any](alert.as_dict()) for key, alert in made.alerts.items()}
-    assert sorted(found) == ["every_kind__dead_letters", "every_kind__silent", "every_kind__stopped"]
+    names = ("behind", "dead_letters", "silent", "stopped")
+    assert sorted(found) == [f"every_kind__{name}" for name in names]
     for alert in found.values():
         assert "FROM `main`.`every_kind`.`_kaspr_" in alert["query_text"]
         assert "run_as" not in alert
@@ -366,6 +369,13 @@ def test_alerts_read_as_the_identity_that_owns_the_tables(
 ) -> None:
     made = deployed(bundle, sql_warehouse="w1", alert_schedule="0 0 * * * ?", run_as=Principal.of(principal))
     assert {str(dict[str, Any](alert.as_dict()).get("run_as")) for alert in made.alerts.values()} == {str(run_as)}
+
+
+@pytest.mark.parametrize(("schedule", "hours"), [("0 0 * * * ?", 24), ("0 0 9 * * ?", 25), ("0 0 9 ? * MON-FRI", 73)])
+def test_an_alert_looks_as_far_back_as_the_look_before(bundle: Path, schedule: str, hours: int) -> None:
+    made = deployed(bundle, sql_warehouse="w1", alert_schedule=schedule)
+    query = dict[str, Any](made.alerts["every_kind__dead_letters"].as_dict())["query_text"]
+    assert query.endswith(f"WHERE at > current_timestamp() - INTERVAL {hours} HOUR")
 
 
 def test_an_application_of_tables_and_web_views_has_an_app(bundle: Path) -> None:

@@ -92,6 +92,9 @@ def test_two_doctors_begin_at_once_on_the_compute_of_the_application(mode: Any, 
     builder = JobBuilder(SHOP, deployment, Storage.of(SHOP, deployment), "r1", grants, internal)
     made = dict[str, Any](doctor_job(builder).as_dict())
     assert [task["task_key"] for task in made["tasks"]] == ["doctor", "another_doctor"]
+    machines = [task.get("job_cluster_key") for task in made["tasks"]]
+    assert machines == ([None, None] if builder.deployment.serverless else ["kaspr", "another_doctor"])
+    assert [one["job_cluster_key"] for one in made.get("job_clusters", [])] == [one for one in machines if one]
     for task in made["tasks"]:
         assert runs_on in task
         assert "depends_on" not in task

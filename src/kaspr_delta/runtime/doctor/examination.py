@@ -55,6 +55,7 @@ def probes_of(bench: Bench, wanted: Wanted) -> Iterator[Probe]:
     yield from files.PROBES
     yield from streams.PROBES
     if wanted.plan is not None:
+        yield from [tables.of_own(wanted.plan)] if in_catalog else ()
         yield from sources.probes(wanted.plan, in_catalog=in_catalog)
         yield from endpoints.probes(wanted.plan)
     yield from [platform.of_grants(wanted.grants, wanted.on_internal)] if wanted.grants or wanted.on_internal else ()

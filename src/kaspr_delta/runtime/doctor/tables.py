@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from statistics import median
 
 import pyarrow as pa
 
-from kaspr_delta.errors import SetupError
+from kaspr_delta.errors import SetupError, is_refusal
+from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.runtime.doctor.bench import LAYOUTS, LOG, ROWS, VIEW, Bench, frame_rows, in_words, rows_of, timed
 from kaspr_delta.runtime.doctor.probe import Probe
+from kaspr_delta.runtime.failures import short_text
 from kaspr_delta.storage.namespace import UnityNamespace
+from kaspr_delta.storage.plan_tables import tables_of
 from kaspr_delta.storage.tables import Merged, Transaction, Upsert
 
 # Statements that are measured run so often; the median is shown.
@@ -132,6 +136,33 @@ def row_tracking(bench: Bench) -> str:
     return "each row has the version of its commit"
 
 
+def read_own(plan: Plan, bench: Bench) -> str:
+    """Read no rows of each table of an application that is there. Whoever ran before may have made them."""
+    found, refused = 0, dict[str, str]()
+    for table in dict.fromkeys(table for _, table, _ in tables_of(plan)):
+        try:
+            bench.delta.read(bench.spark, table).limit(0).collect()
+            found += 1
+        except Exception as error:  # noqa: BLE001  each catalog has its own error
+            if is_refusal(error) or bench.delta.exists(bench.spark, table):
+                refused[table] = short_text(error)
+    if refused:
+        raise SetupError("; ".join(f"{table}: {why}" for table, why in refused.items()))
+    return f"{found} are there and may be read"
+
+
+def of_own(plan: Plan) -> Probe:
+    """The probe of an application's own tables."""
+    return Probe(
+        "tables",
+        "May the application's own tables be read that are there?",
+        partial(read_own, plan),
+        "runs go on with them; whether they may be changed shows the first run",
+        "resources of these tables wait or fail",
+        ("SELECT",),
+    )
+
+
 SCHEMA = Probe(
     "schema",
     "Is the schema there, or may it be made?",
@@ -169,7 +200,6 @@ PROBES = (
         merge,
         "a batch costs one such MERGE for each table that follows its log",
         "results and state cannot follow the log, or are wrong: do not run here",
-        ("MODIFY", "SELECT"),
     ),
     Probe(
         "look-up",

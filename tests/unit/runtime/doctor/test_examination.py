@@ -16,9 +16,11 @@ from kaspr_delta.runtime.doctor import platform
 from kaspr_delta.runtime.doctor.bench import Bench
 from kaspr_delta.runtime.doctor.examination import ANOTHER, CLEANED, FIRST, Wanted, examine, probes_of
 from kaspr_delta.runtime.doctor.probe import Answer, Probe, answers
+from kaspr_delta.runtime.doctor.tables import of_own
 from kaspr_delta.storage.namespace import LocalNamespace, UnityNamespace
 from tests.documented import ROOT
-from tests.unit.runtime.doctor.fake import FakeTables, bench_on, with_faults
+from tests.manifests import plan_of as shop
+from tests.unit.runtime.doctor.fake import FakeRows, FakeTables, bench_on, with_faults
 from tests.unit.runtime.doctor.test_endpoints import bound_plan
 from tests.unit.runtime.doctor.test_sources import SOURCE, WithSource, plan_of
 
@@ -109,6 +111,28 @@ def test_sources_are_probed_for_manifests_and_grants_where_some_are_given(in_cat
     found = examined(in_catalog, plan_of(SOURCE), GRANTS)
     assert found[f"source {SOURCE}"].grade == "ok"
     assert {"grants", f"policies of {SOURCE}", "row tracking"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("error", "seen"),
+    [
+        (None, "1 are there and may be read"),
+        (RuntimeError("[TABLE_OR_VIEW_NOT_FOUND] orders"), "0 are there and may be read"),
+        (RuntimeError("[INSUFFICIENT_PERMISSIONS] no SELECT"), "orders: RuntimeError: [INSUFFICIENT_PERMISSIONS] no S"),
+    ],
+)
+def test_tables_that_another_identity_made_have_to_be_readable(
+    tmp_path: Path, error: Exception | None, seen: str
+) -> None:
+    class Read(FakeTables):
+        def read(self, _: Any, table: str, *__: Any) -> FakeRows:
+            if table == "orders" and error is None:
+                return FakeRows([])
+            raise RuntimeError("[TABLE_OR_VIEW_NOT_FOUND]") if table != "orders" or error is None else error
+
+    found = of_own(shop("shop", "KasprTable/orders: {}")).answer(bench_on(tmp_path, Read), 9)
+    assert seen in found.seen
+    assert found.grade == ("problem" if "INSUFFICIENT" in seen else "ok")
 
 
 def test_the_page_has_each_probe_with_its_sentences_and_the_permissions_each_privilege(tmp_path: Path) -> None:
