@@ -189,7 +189,9 @@ def _pair(row: FileRow, key: Sequence[str]) -> tuple[Any, Any]:
         if found[name] is None:
             raise UsageError(f"the key column {name} is empty")
     parts = [_whole(found[name]) for name in key]
-    return (parts[0] if len(parts) == 1 else parts), dict(found)
+    # A column may refer to keys of another table.
+    cells = {name: cell if row.exact else whole_or_fraction(cell) for name, cell in found.items()}
+    return (parts[0] if len(parts) == 1 else parts), cells
 
 
 def _whole(key: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -78,9 +77,7 @@ def plan(
         raise UsageError("--profile and --var are for --cost and --target")
     options = BundleOptions(path, deployed, profile, tuple(var or ()))
     deployment = options.deployment() if cost or deployed else None
-    if deployment is not None and deployment.values:
-        target = replace(target, files=(str(path / deployment.values), *target.files))
-    loaded = target.load(path)
+    loaded = target.load(path) if deployed is None or deployment is None else _as_deployed(target, deployment)
     plans, findings = build_plans(loaded)
     if has_errors(findings):
         print_findings(findings, to_stderr=True)
@@ -109,6 +106,15 @@ def plan(
             typer.echo(json.dumps({"applications": found, "values": dict(loaded.values)}, indent=2, ensure_ascii=False))
         case "mermaid":
             typer.echo(as_mermaid(plans))
+
+
+def _as_deployed(target: Target, deployment: Deployment) -> LoadedManifests:
+    """The manifests as the tasks of a deployment read them. Raises UsageError for other values."""
+    from kaspr_delta.jobs import manifests_of
+
+    if target.files or target.settings:
+        raise UsageError("--values and --set are not for --target, which has the values of its variable 'values'")
+    return manifests_of(deployment, Path())
 
 
 def _print_values(loaded: LoadedManifests) -> None:

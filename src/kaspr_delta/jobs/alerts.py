@@ -20,6 +20,8 @@ from kaspr_delta.spec.durations import interval
 from kaspr_delta.spec.kinds import BOUND_TOPIC
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, OF_RESOURCES, PROGRESS, RESOURCES
 
+# Seconds.
+_EACH_LOOK, _EACH_DAY = 1, 24 * 60 * 60
 # Hours.
 _DAY = 24
 # An alert may look late.
@@ -28,12 +30,16 @@ _SLACK = 1
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A query whose column ``found`` is more than 0 if somebody has to look, and the sentence that says what to do."""
+    """A query whose column ``found`` is more than 0 if somebody has to look, and the sentence that says what to do.
+
+    ``again``: seconds after which it is said again while it is so. 1: at each look.
+    """
 
     key: str
     title: str
     query: str
     remedy: str
+    again: int = _EACH_DAY
 
 
 def alerts(application: str, deployment: Deployment, storage: Storage) -> Iterator[tuple[str, Alert]]:
@@ -59,7 +65,7 @@ def alerts(application: str, deployment: Deployment, storage: Storage) -> Iterat
                     "comparison_operator": "GREATER_THAN",
                     "threshold": {"value": {"double_value": 0.0}},
                     "empty_result_state": "OK",
-                    "notification": {"subscriptions": [*subscribers]},
+                    "notification": {"subscriptions": [*subscribers], "retrigger_seconds": one.again},
                 },
                 "custom_summary": f"{application}: {one.title}",
                 "custom_description": one.remedy,
@@ -72,9 +78,9 @@ def alerts(application: str, deployment: Deployment, storage: Storage) -> Iterat
 
 
 def _questions(storage: Storage, deployment: Deployment) -> Iterator[_Question]:
-    """The questions. What is older than a day, or than the look before, was reported already."""
-    hours = max(_DAY, quartz_longest_pause(deployment.alert_schedule) + _SLACK)
-    recently = f"current_timestamp() - INTERVAL {hours} HOUR"
+    """The questions. What happened before the look before was reported then; a failure counts for a day at least."""
+    hours = quartz_longest_pause(deployment.alert_schedule) + _SLACK
+    since_last, lately = (f"current_timestamp() - INTERVAL {one} HOUR" for one in (hours, max(_DAY, hours)))
     letters, events, progress, resources = (
         ".".join(map(quoted, (storage.catalog, storage.of_internal, table)))
         for table in (DEAD_LETTERS, EVENTS, PROGRESS, RESOURCES)
@@ -83,9 +89,10 @@ def _questions(storage: Storage, deployment: Deployment) -> Iterator[_Question]:
     yield _Question(
         "dead_letters",
         "new dead letters",
-        f"SELECT count(*) AS found FROM {letters} WHERE at > {recently}",  # noqa: S608
+        f"SELECT count(*) AS found FROM {letters} WHERE at > {since_last}",  # noqa: S608
         f"Events or rows could not be processed: the columns reason and detail of {letters} say why. Mend the function"
         " or the data, and deploy; then retry them.",
+        _EACH_LOOK,
     )
     yield _Question(
         "stopped",
@@ -97,7 +104,7 @@ def _questions(storage: Storage, deployment: Deployment) -> Iterator[_Question]:
   GROUP BY kind, name
 ) LEFT JOIN (SELECT resource, max(at) AS worked FROM {progress} GROUP BY resource) USING (resource)
 WHERE last = '{WAITING}' OR (coalesce(worked <= since, true) AND (
-  last = '{REBUILD_REQUIRED}' OR (last = '{FAILED}' AND since > {recently})
+  last = '{REBUILD_REQUIRED}' OR (last = '{FAILED}' AND since > {lately})
 ))""",  # noqa: S608
         f"The column message of {events} says what a resource waits for, why it failed, or which command brings it up"
         " to date.",
@@ -108,11 +115,12 @@ WHERE last = '{WAITING}' OR (coalesce(worked <= since, true) AND (
             "behind",
             f"changes that were older than {deployment.alert_delay} when they were read",
             f"""SELECT count(*) AS found FROM (
-  SELECT resource, max({DELAY_IN_SQL}) AS behind FROM {progress} WHERE {OF_RESOURCES} AND at > {recently}
+  SELECT resource, max({DELAY_IN_SQL}) AS behind FROM {progress} WHERE {OF_RESOURCES} AND at > {since_last}
   GROUP BY resource
 ) WHERE behind > {seconds}""",  # noqa: S608
             f"A run found changes that had waited for longer than {deployment.alert_delay}: does its job run often"
             " enough, does it fail, or does a run take too long? The dashboard has the delay of each resource by day.",
+            _EACH_LOOK,
         )
     silence = deployment.alert_silence
     if silence:

@@ -67,10 +67,9 @@ def app_grant(key: str, plan: Plan) -> Grant:
 
 
 def app_name(application: str, target: str, developer: str = "") -> str:
-    """A name that Databricks accepts, different for different applications, targets and developers.
+    """A name that Databricks accepts: of the application, the target and the developer, joined by dashes.
 
-    But names that are the same when dashes join them, such as ``a-b`` in ``c`` and ``a`` in ``b-c``, have one: the
-    workspace refuses the second App.
+    So ``a-b`` in the target ``c`` and ``a`` in ``b-c`` have one: the workspace refuses the second App.
 
     >>> app_name("order-system", "prod")
     'order-system-prod'

@@ -152,7 +152,7 @@ def _statements(plan: Plan, job: Mapping[str, Any], runs: Span, every: str) -> S
 
 def _tables_of_others(plan: Plan) -> int:
     """The number of tables of others that it reads: each task looks at all of them."""
-    return sum(table.typed is not None and table.typed.source is not None for table in plan.tables)
+    return sum(table.is_foreign for table in plan.tables)
 
 
 def _resources_of(plan: Plan, parameters: Sequence[str]) -> list[ResourceRef]:

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from databricks.bundles.jobs import (
-    CronSchedule,
-    Job,
-    JobParameterDefinition,
-    PerformanceTarget,
-    QueueSettings,
-)
+from databricks.bundles.jobs import CronSchedule, Job, JobParameterDefinition, PerformanceTarget, QueueSettings
 
 from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs.job import JobBuilder

@@ -15,8 +15,8 @@ def watched_tables(plan: Plan, storage: Storage) -> tuple[str, ...]:
     """The names, ``catalog.schema.table``, of the tables that start a job of joins, agents and made tables.
 
     What this job writes itself is not among them. Topics to which tasks and web views send are: other jobs run those.
-    Raises UsageError if there are none, and for what no update announces: topics that Kafka or files feed, and sources
-    that are paths.
+    Raises UsageError if there are none, for what no update announces (topics that Kafka or files feed, and sources that
+    are paths), and for sources without a catalog in their names.
     """
     bound = [topic.name for topic in plan.topics if topic.binding is not None and topic.binding.direction == "input"]
     if bound:
@@ -28,8 +28,8 @@ def watched_tables(plan: Plan, storage: Storage) -> tuple[str, ...]:
     paths = [table for table in tables if "/" in table]
     if paths:
         raise UsageError(
-            f"variable 'trigger': table_update is for tables of the catalog, and {', '.join(paths)} is a path: leave it"
-            " out, and give a 'schedule'"
+            f"variable 'trigger': table_update is for tables of the catalog, and these are paths: {', '.join(paths)}."
+            " Leave it out, and give a 'schedule'"
         )
     if not tables:
         raise UsageError(f"variable 'trigger': {plan.application} reads no table that others write: give a 'schedule'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Annotated
@@ -13,11 +14,13 @@ from kaspr_delta.spec.base import Problem, checked
 
 _GRAMMAR = re.compile(r"^0*(\d+)(ms|s|m|h|d)\Z", re.ASCII)
 _MOST_DIGITS = 9
+# Dates end in the year 9999.
+_LONGEST = 365_000 * 86_400_000
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def milliseconds(duration: str) -> int:
-    """The length of a duration in milliseconds. Raises ValueError if the text is no duration.
+    """The length of a duration in milliseconds. Raises ValueError if the text is no duration, or too long a one.
 
     >>> milliseconds("5m")
     300000
@@ -25,9 +28,10 @@ def milliseconds(duration: str) -> int:
     match = _GRAMMAR.match(duration)
     if match is None:
         raise ValueError(f"'{duration}' is not a duration")
-    if len(match[1]) > _MOST_DIGITS:
-        raise ValueError(f"'{duration}' has more than {_MOST_DIGITS} digits")
-    return int(match[1]) * _MILLISECONDS[match[2]]
+    length = int(match[1]) * _MILLISECONDS[match[2]] if len(match[1]) <= _MOST_DIGITS else math.inf
+    if length > _LONGEST:
+        raise ValueError(f"'{duration}' is longer than a thousand years")
+    return int(length)
 
 
 def interval(option: str, text: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from kaspr_delta.spec.base import PROBLEMS, FieldPath, Problem, Spec
@@ -126,7 +127,10 @@ def _about_the_value(error: ErrorDetails, model: type[Spec], path: FieldPath, wr
             return f"'{name}' must not be empty", description_of(model, path)
         case kind if kind in _EXPECTED:
             expected = _EXPECTED[kind]
-            return f"'{name}' must be {expected}, found {shown}", _conversion_hint(expected, value, written)
+            hint = _conversion_hint(expected, value, written)
+            if expected == "text" and written:
+                hint = _hint_for_text(model, path, written) or hint
+            return f"'{name}' must be {expected}, found {shown}", hint
         case _:
             # Our models give no other errors. An error that a new pydantic may add is still shown with its location.
             return f"'{name}' is not valid: {error['msg']}", ""
@@ -163,6 +167,21 @@ def _conversion_hint(expected: str, value: object, written: str | None) -> str:
         return f"write {_TRUTHS[value.lower()]}"
     if isinstance(value, str) and "number" in expected and value.strip().isdigit():
         return f"write {value.strip()} without quotes"
+    return ""
+
+
+def _hint_for_text(model: type[Spec], path: FieldPath, written: str) -> str:
+    """The hint about a value if it were a text that its field refuses too; else nothing."""
+    owner = spec_at(model, path[:-1])
+    if owner is None:
+        return ""
+    try:
+        owner.model_validate({path[-1]: written})
+    except ValidationError as error:
+        for one in error.errors():
+            for problem in one["ctx"]["problems"] if one["type"] == PROBLEMS else ():
+                if (*one["loc"], *problem.at) == path[-1:]:
+                    return str(problem.hint)
     return ""
 
 

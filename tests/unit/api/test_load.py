@@ -272,8 +272,11 @@ def test_a_cell_is_the_same_in_every_file_and_a_long_fraction_keeps_its_digits(t
     }
     table = pa.table({"sku": [100.0, None], "id": [1, 2]})
     assert pairs(parquet(tmp_path / "c.parquet", table), key="id")["1"] == {"sku": 100, "id": 1}
-    lines = written(tmp_path / "f.jsonl", '{"id":100.0}\n{"id":9.5}\n')
-    assert pairs(lines, key="id") == {"100": {"id": 100.0}, "9.5": {"id": 9.5}}
+    lines = written(tmp_path / "f.jsonl", '{"id":100.0,"ref":7.0,"x":{"y":7.0}}\n{"id":9.5,"ref":1.5}\n')
+    assert content(lines, plan_of(), key="id").texts == {
+        "100": '{"id":100,"ref":7,"x":{"y":7.0}}',
+        "9.5": '{"id":9.5,"ref":1.5}',
+    }
     fraction = written(tmp_path / "d.csv", "id,x\n1,12345678901234567.89\n")
     assert content(fraction, plan_of(), key="id").texts == {"1": '{"id":1,"x":12345678901234567.89}'}
 

@@ -129,6 +129,21 @@ def test_a_target_has_the_values_of_its_deployment(
     assert (answer.code, answer.err) == (0, "")
     assert options or "TOPIC: sold" in answer.out
     assert asked
+    refused = kaspr("plan", "bundles/shop", "--target", "prod", "--set", "TOPIC=other", *options)
+    assert (refused.code, "--values and --set are not for --target" in refused.err) == (2, True)
+
+
+def test_a_target_has_no_variables_of_this_environment(
+    bundle: Path,  # noqa: F811
+    kaspr: Kaspr,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SHOP_TOPIC", "sold")
+    install_cli(bundle, sql_warehouse="w1")
+    (bundle / "bundles" / "shop" / "agent.yaml").write_text(AGENT.replace("name: t}", "name: '${env:SHOP_TOPIC}'}"))
+    assert kaspr("plan", "bundles/shop").code == 0
+    answer = kaspr("plan", "bundles/shop", "--target", "prod")
+    assert (answer.code, "SHOP_TOPIC" in answer.err) == (1, True)
 
 
 @pytest.mark.parametrize("output", ["text", "json"])

@@ -371,11 +371,16 @@ def test_alerts_read_as_the_identity_that_owns_the_tables(
     assert {str(dict[str, Any](alert.as_dict()).get("run_as")) for alert in made.alerts.values()} == {str(run_as)}
 
 
-@pytest.mark.parametrize(("schedule", "hours"), [("0 0 * * * ?", 24), ("0 0 9 * * ?", 25), ("0 0 9 ? * MON-FRI", 73)])
+@pytest.mark.parametrize(("schedule", "hours"), [("0 0 * * * ?", 2), ("0 0 9 * * ?", 25), ("0 0 9 ? * MON-FRI", 73)])
 def test_an_alert_looks_as_far_back_as_the_look_before(bundle: Path, schedule: str, hours: int) -> None:
     made = deployed(bundle, sql_warehouse="w1", alert_schedule=schedule)
-    query = dict[str, Any](made.alerts["every_kind__dead_letters"].as_dict())["query_text"]
-    assert query.endswith(f"WHERE at > current_timestamp() - INTERVAL {hours} HOUR")
+    letters, stopped = (
+        dict[str, Any](made.alerts[f"every_kind__{name}"].as_dict()) for name in ("dead_letters", "stopped")
+    )
+    assert letters["query_text"].endswith(f"WHERE at > current_timestamp() - INTERVAL {hours} HOUR")
+    # Letters of two looks are two mails; what lasts is said once a day.
+    again = [alert["evaluation"]["notification"]["retrigger_seconds"] for alert in (letters, stopped)]
+    assert again == [1, 24 * 60 * 60]
 
 
 def test_an_application_of_tables_and_web_views_has_an_app(bundle: Path) -> None:

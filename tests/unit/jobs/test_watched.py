@@ -45,7 +45,7 @@ def test_records_from_elsewhere_update_no_table() -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("/mnt/files", "/mnt/files is a path: leave it out, and give a 'schedule'"),
+        ("/mnt/files", "these are paths: /mnt/files. Leave it out, and give a 'schedule'"),
         ("geo.files", "needs the catalog of the source 'geo.files' in its name"),
     ],
 )

@@ -17,3 +17,10 @@ def test_a_duration_is_a_number_and_a_unit(text: str, expected: int) -> None:
 def test_other_text_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         milliseconds(text)
+
+
+@pytest.mark.parametrize("text", ["365001d", "3000000d", "99999999999999999999s"])
+def test_a_duration_ends_before_the_calendar_does(text: str) -> None:
+    with pytest.raises(ValueError, match="is longer than a thousand years"):
+        milliseconds(text)
+    assert milliseconds("365000d") == 365_000 * 86_400_000

@@ -8,6 +8,7 @@ from kaspr_delta.spec.loader import load_text
 
 TABLE = "apiVersion: kaspr.io/v1alpha1\nkind: KasprTable\nmetadata: {{name: {}}}\nspec: {{name: t}}\n"
 VALUES = "apiVersion: kaspr.io/v1alpha1\nkind: KasprTable\nmetadata: {{name: t}}\nspec: {{partitions: {}}}\n"
+TASK = "apiVersion: kaspr.io/v1alpha1\nkind: KasprTask\nmetadata: {{name: t}}\nspec: {{schedule: {{{}}}}}\n"
 
 
 def of_name(text: str) -> list[str]:
@@ -48,3 +49,15 @@ def test_the_text_behind_an_alias_is_quoted() -> None:
     text = "x: &x 007\n" + TABLE.format("*x")
     messages = [str(finding) for finding in load_text(text, "m.yaml").findings]
     assert any(message.endswith('found the number 007 (put it in quotes: "007")') for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "hint"),
+    [
+        ("interval: 15", "(a whole number followed by ms, s, m, h or d, such as '30s' or '5m')"),
+        ("cron: 5", "(for example '0 9 * * mon-fri')"),
+    ],
+)
+def test_a_number_that_is_no_good_as_text_either_is_not_to_be_quoted(schedule: str, hint: str) -> None:
+    (*_, message) = (str(finding) for finding in load_text(TASK.format(schedule), "m.yaml").findings)
+    assert message.endswith(hint), message

@@ -221,7 +221,7 @@ class BatchRunner:
         self.report(self.folding.fold_or_wait(spark, committed, may_wait=not self.shipped))
 
     def _delay(self) -> dict[str, int]:
-        """The counter of the delay in the first batch of a stream, by two machines' clocks: it is only shown."""
+        """The counter of the delay in the first batch of a stream, by two machines' clocks: no answer depends on it."""
         oldest, self.oldest_change = self.oldest_change, None
         return {} if oldest is None else {DELAY: max(0, round((datetime.now(timezone.utc) - oldest).total_seconds()))}
 

@@ -12,6 +12,7 @@ from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.runtime.doctor.bench import LAYOUTS, LOG, ROWS, VIEW, Bench, frame_rows, in_words, rows_of, timed
 from kaspr_delta.runtime.doctor.probe import Probe
 from kaspr_delta.runtime.failures import short_text
+from kaspr_delta.storage.layout import SYSTEM
 from kaspr_delta.storage.namespace import UnityNamespace
 from kaspr_delta.storage.plan_tables import tables_of
 from kaspr_delta.storage.tables import Merged, Transaction, Upsert
@@ -139,7 +140,7 @@ def row_tracking(bench: Bench) -> str:
 def read_own(plan: Plan, bench: Bench) -> str:
     """Read no rows of each table of an application that is there. Whoever ran before may have made them."""
     found, refused = 0, dict[str, str]()
-    for table in dict.fromkeys(table for _, table, _ in tables_of(plan)):
+    for table in dict.fromkeys((*SYSTEM, *(table for _, table, _ in tables_of(plan)))):
         try:
             bench.delta.read(bench.spark, table).limit(0).collect()
             found += 1
@@ -157,7 +158,7 @@ def of_own(plan: Plan) -> Probe:
         "tables",
         "May the application's own tables be read that are there?",
         partial(read_own, plan),
-        "runs go on with them; whether they may be changed shows the first run",
+        "runs go on with them; the first run shows whether they may be changed",
         "resources of these tables wait or fail",
         ("SELECT",),
     )
