@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from typing import Annotated
@@ -28,10 +27,12 @@ def milliseconds(duration: str) -> int:
     match = _GRAMMAR.match(duration)
     if match is None:
         raise ValueError(f"'{duration}' is not a duration")
-    length = int(match[1]) * _MILLISECONDS[match[2]] if len(match[1]) <= _MOST_DIGITS else math.inf
+    if len(match[1]) > _MOST_DIGITS:
+        raise ValueError(f"'{duration}' has more than {_MOST_DIGITS} digits")
+    length = int(match[1]) * _MILLISECONDS[match[2]]
     if length > _LONGEST:
         raise ValueError(f"'{duration}' is longer than a thousand years")
-    return int(length)
+    return length
 
 
 def interval(option: str, text: str) -> int:

@@ -127,10 +127,8 @@ def _about_the_value(error: ErrorDetails, model: type[Spec], path: FieldPath, wr
             return f"'{name}' must not be empty", description_of(model, path)
         case kind if kind in _EXPECTED:
             expected = _EXPECTED[kind]
-            hint = _conversion_hint(expected, value, written)
-            if expected == "text" and written:
-                hint = _hint_for_text(model, path, written) or hint
-            return f"'{name}' must be {expected}, found {shown}", hint
+            as_text = _hint_for_text(model, path, written) if expected == "text" and written else ""
+            return f"'{name}' must be {expected}, found {shown}", as_text or _conversion_hint(expected, value, written)
         case _:
             # Our models give no other errors. An error that a new pydantic may add is still shown with its location.
             return f"'{name}' is not valid: {error['msg']}", ""

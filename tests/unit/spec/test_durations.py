@@ -19,8 +19,14 @@ def test_other_text_is_no_duration(text: str) -> None:
         milliseconds(text)
 
 
-@pytest.mark.parametrize("text", ["365001d", "3000000d", "99999999999999999999s"])
+@pytest.mark.parametrize("text", ["365001d", "3000000d"])
 def test_a_duration_ends_before_the_calendar_does(text: str) -> None:
     with pytest.raises(ValueError, match="is longer than a thousand years"):
         milliseconds(text)
     assert milliseconds("365000d") == 365_000 * 86_400_000
+
+
+@pytest.mark.parametrize("text", ["1234567890ms", "99999999999999999999s"])
+def test_a_number_of_many_digits_is_refused_for_these(text: str) -> None:
+    with pytest.raises(ValueError, match="has more than 9 digits"):
+        milliseconds(text)
