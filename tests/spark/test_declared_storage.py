@@ -23,6 +23,9 @@ KasprTable/orders:
   description: {of_orders}
   storage: {{clusterBy: [{by}], properties: {{a.b: {value}}}}}
 KasprTable/products: {{storage: {{primaryKey: {primary_key}, tags: {tags}}}}}
+KasprTable/stock:
+  schema: "sku STRING COMMENT 'Of the {of_stock}', amount INT COMMENT 'In boxes', place STRUCT<shelf: INT>"
+  key: sku
 KasprTable/shown: {{source: {{table: {view}, key: [id]}}}}
 KasprJoin/priced:
   description: Orders with their products.
@@ -37,6 +40,7 @@ KasprTable/products: {}
 KasprJoin/priced: {leftTable: orders, rightTable: products, column: product}
 """
 FIRST = {"of_orders": 'It\'s orders, "all" of them', "by": "key", "value": "1", "primary_key": "true", "tags": "{d: s}"}
+FIRST["of_stock"] = "maker"
 
 
 def described(app: Application, table: str) -> Description:
@@ -72,6 +76,11 @@ def test_tables_get_what_is_declared_and_nothing_is_asked_while_it_stays(
     assert (orders.comment, orders.has("a.b", "1"), orders.has_change_feed) == (FIRST["of_orders"], True, True)
     assert described(app, "priced").tracks_rows
     assert (clustering(app, "orders"), clustering(app, "priced")) == (["key"], ["key"])
+    commented = (("sku", "Of the maker"), ("amount", "In boxes"))
+    assert described(app, "stock").column_comments == commented
+    app.table("stock").put({"S1": {"amount": 1}})
+    app.table("stock").put({"S1": {"amount": 2}})
+    assert described(app, "stock").column_comments == commented
     app.table("products").put({"P1": {"n": 1}})
     app.table("orders").put({"O1": {"product": "P1"}, "O2": {"product": "P2"}})
     app.run()
@@ -84,13 +93,14 @@ def test_tables_get_what_is_declared_and_nothing_is_asked_while_it_stays(
     with monkeypatch.context() as patched:
         patched.setattr(Tables, "declare", lambda *_: pytest.fail("a table was declared again"))
         assert app_with(**quiet).plan.notices == ()
-    changed = app_with(**quiet, of_orders="Ours", by="timestamp", value="2")
+    changed = app_with(**quiet, of_orders="Ours", by="timestamp", value="2", of_stock="seller")
+    assert described(changed, "stock").column_comments == (("sku", "Of the seller"), commented[1])
     orders = described(changed, "orders")
     assert (orders.comment, orders.has("a.b", "2")) == ("Ours", True)
     assert clustering(changed, "orders") == ["timestamp"]
     version = changed.delta.newest(spark, "orders").version
     (tmp_path / "volume" / "_layouts.json").unlink(missing_ok=True)
-    app_with(**quiet, of_orders="Ours", by="timestamp", value="2")
+    app_with(**quiet, of_orders="Ours", by="timestamp", value="2", of_stock="seller")
     assert changed.delta.newest(spark, "orders").version <= version + 1  # Delta commits the same clustering again
 
 

@@ -35,7 +35,6 @@ from kaspr_delta.plan.definition.joins import (
     TableTableJoinPlan,
 )
 from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TaskPlan, TopicPlan
-from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.plan.names import current_view, differences_table, shown_table, value_view
 from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.spec.ddl import columns_of, quoted
@@ -109,7 +108,7 @@ def create_tables_here(delta: Tables, plan: Plan, has: Settles) -> dict[str, str
             delta.create(spark, table, layout)
         elif not has(table, layout) and not delta.has_layout(table, layout):
             raise SparkNeededError(f"only Spark changes the table '{table}'")
-        if layout.storage != StoragePlan(comment=layout.storage.comment) and not has(table, layout):
+        if not layout.storage.only_comments and not has(table, layout):
             raise SparkNeededError(f"only Spark declares the storage of '{table}'")
     return {table: layout.fingerprint for table, layout in tables}
 

@@ -27,6 +27,8 @@ _CALLED = {
     "NUMERIC": "DECIMAL",
     "TIMESTAMP_LTZ": "TIMESTAMP",
 }
+# The characters for letters behind a backslash in a text. Others stand for themselves.
+_ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
 # The allowed counts of numbers in parentheses behind a type.
 _SIZED = {"DECIMAL": (0, 1, 2), "CHAR": (1,), "VARCHAR": (1,)}
 
@@ -84,10 +86,27 @@ def columns_of(text: str) -> tuple[Column, ...]:
     >>> [str(column) for column in columns_of("order_id STRING, `unit price` DECIMAL(10, 2)")]
     ['`order_id` STRING', '`unit price` DECIMAL(10,2)']
     """
+    return _read(text)[0]
+
+
+def comments_of(text: str) -> dict[str, str]:
+    r"""The comments of the columns of a DDL text, by column; those of fields in them are left out. Raises ValueError.
+
+    >>> comments_of("order_id STRING COMMENT 'it\\'s unique', price DOUBLE, at STRUCT<day: DATE COMMENT 'in UTC'>")
+    {'order_id': "it's unique"}
+    """
+    columns, comments = _read(text)
+    found = {column.name: comments.get((column.name,), "") for column in columns}
+    return {name: comment for name, comment in found.items() if comment}
+
+
+def _read(text: str) -> tuple[tuple[Column, ...], dict[tuple[str, ...], str]]:
+    """The columns of a DDL text, and the comments by the path of a column or field."""
     tokens = _tokens(text)
     if max(accumulate((one == "<") - (one == ">") for one in tokens), default=0) >= DEEPEST_VALUE:
         raise ValueError(f"a type is nested in more than {DEEPEST_VALUE} others")
-    return _Reader(tokens).fields("")
+    reader = _Reader(tokens)
+    return reader.fields(""), reader.comments
 
 
 def columns_of_json(fields: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
@@ -127,6 +146,9 @@ class _Reader:
 
     tokens: list[str]
     at: int = field(default=0)
+    # The column that is read, and the field in it, and so on; and the comments by such paths.
+    path: tuple[str, ...] = field(default=())
+    comments: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def fields(self, end: str) -> tuple[Column, ...]:
         """``name type, name type`` up to ``end``."""
@@ -147,14 +169,23 @@ class _Reader:
             raise ValueError(f"expected the name of a column, found {_shown(name)}")
         if self._peek() == ":":
             self._next()
-        column = Column(name[1:-1].replace("``", "`") if name.startswith("`") else name, self._type())
+        name = name[1:-1].replace("``", "`") if name.startswith("`") else name
+        outer, self.path = self.path, (*self.path, name)
+        column = Column(name, self._type())
         if self._peek().upper() == "NOT":
             self._next()
             self._expect("NULL")
         if self._peek().upper() == "COMMENT":
             self._next()
-            self._next()
+            self.comments[self.path] = self._text()
+        self.path = outer
         return column
+
+    def _text(self) -> str:
+        token = self._next()
+        if not token.startswith("'"):
+            raise ValueError(f"expected the text of a comment in single quotes, found {_shown(token)}")
+        return re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", lambda match: _unescaped(match[1]), token[1:-1], flags=re.DOTALL)
 
     def _type(self) -> Type:
         name = self._next().upper()
@@ -205,6 +236,11 @@ class _Reader:
         found = self._next()
         if found.upper() != token:
             raise ValueError(f"expected {_shown(token)}, found {_shown(found)}")
+
+
+def _unescaped(escape: str) -> str:
+    """The character that stands for what comes behind a backslash in a text."""
+    return chr(int(escape[1:], 16)) if len(escape) > 1 else _ESCAPED.get(escape, escape)
 
 
 def _shown(token: str) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.spec.ddl import Column, Type, columns_of, columns_of_json
+from kaspr_delta.spec.ddl import Column, Type, columns_of, columns_of_json, comments_of
 
 
 def test_columns_are_read_as_spark_writes_them() -> None:
@@ -15,6 +15,11 @@ def test_columns_are_read_as_spark_writes_them() -> None:
         Column("n", Type("INT")),
         Column("at", Type("TIMESTAMP_NTZ")),
     )
+
+
+def test_comments_are_read_as_spark_reads_them() -> None:
+    text = r"a INT COMMENT 'it\'s \u0041\n', b INT COMMENT '', c STRUCT<d: INT COMMENT 'no'> COMMENT 'yes', e INT"
+    assert comments_of(text) == {"a": "it's A\n", "c": "yes"}
 
 
 def test_nested_types_are_read() -> None:
@@ -58,6 +63,8 @@ def test_columns_are_read_as_delta_keeps_them() -> None:
         ("id VARCHAR", "VARCHAR needs its size as whole numbers, as in VARCHAR(10)"),
         ("id STRING(3)", "expected the end, found '('"),
         ("id STRING NOT", "expected 'NULL', found the end"),
+        ("id STRING COMMENT, n INT", "expected the text of a comment in single quotes, found ','"),
+        ("id STRING COMMENT", "expected the text of a comment in single quotes, found the end"),
         ("id STRING, ID INT", "column 'id' stands there twice"),
         ("id STRING; DROP TABLE x", "'; DROP TABLE x' is not understood"),
     ],

@@ -54,7 +54,7 @@ def _plan(join: Declared[JoinSpec], sides: Sides, copartitioning: Copartitioning
         "log": names.channel_table(channel),
         "description": spec.description,
         "location": join.location,
-        "storage": StoragePlan.of(spec.description, spec.storage),
+        "storage": StoragePlan.of(spec.description, spec.storage, spec.select.types if spec.select else None),
     }
     extractor, columns = _extractor(join)
     if left.stream is None:

@@ -46,7 +46,7 @@ def table_plan(application: DeclaredApplication, table: Declared[TableSpec], rep
         description=spec.description,
         location=table.location,
         typed=_typed(spec, source),
-        storage=StoragePlan() if spec.source else StoragePlan.of(spec.description, spec.storage),
+        storage=StoragePlan() if spec.source else StoragePlan.of(spec.description, spec.storage, spec.columns),
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
+from kaspr_delta.spec.ddl import comments_of
 from kaspr_delta.spec.storage import TableStorage
 
 
 @dataclass(frozen=True, slots=True)
 class StoragePlan:
-    """The declaration of a table: its comment, and the block ``storage``."""
+    """The declaration of a table: its comment, those of its columns, and the block ``storage``."""
 
     comment: str = ""
     cluster_by: tuple[str, ...] = ()
@@ -18,12 +19,14 @@ class StoragePlan:
     properties: tuple[tuple[str, str], ...] = ()
     tags: tuple[tuple[str, str], ...] = ()
     primary_key: bool = False
+    column_comments: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, description: str, storage: TableStorage | None) -> StoragePlan:
-        """The plan for a resource with a description; None: it has no block."""
+    def of(cls, description: str, storage: TableStorage | None, schema: str | None = None) -> StoragePlan:
+        """The plan for a resource with a description, and a schema in DDL. None: it has no such block, or no schema."""
+        comments = tuple(comments_of(schema).items()) if schema else ()
         if storage is None:
-            return cls(description.strip())
+            return cls(description.strip(), column_comments=comments)
         return cls(
             comment=description.strip(),
             cluster_by=() if storage.cluster_by == "auto" else tuple(storage.cluster_by or ()),
@@ -31,7 +34,13 @@ class StoragePlan:
             properties=tuple(sorted(storage.properties.items())),
             tags=tuple(sorted(storage.tags.items())),
             primary_key=storage.primary_key,
+            column_comments=comments,
         )
+
+    @property
+    def only_comments(self) -> bool:
+        """Whether nothing but comments is declared."""
+        return self == StoragePlan(self.comment, column_comments=self.column_comments)
 
     @property
     def fingerprint(self) -> str:

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
+from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.spec.ddl import Column, columns_of_json
 from kaspr_delta.storage.arrow_types import aligned, arrow_schema, without_views
 from kaspr_delta.storage.folders import Folder
@@ -48,6 +49,8 @@ _ROWS_OF_A_GROUP = 20_000
 _PAUSES = (0.01, 0.02, 0.05, *[0.1] * 17)
 COMMIT_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 """The columns of a change feed beside those of its table."""
+# The metadata of a column in which Delta keeps its comment.
+_COMMENT = "comment"
 # delta-rs says so of a commit that removes rows, and raises the error of a conflict.
 _APPEND_ONLY = "append-only"
 
@@ -107,9 +110,9 @@ class DeltaRs:
         """A change feed without rows."""
         return _inserted(_schema_of(self.open(table)).empty_table(), 0, datetime.fromtimestamp(0))  # noqa: DTZ006
 
-    def comment(self, table: str) -> str:
-        """The comment of a table; empty without one, and without a table."""
-        return self._about(table, lambda opened: opened.metadata().description) or ""
+    def comments(self, table: str) -> StoragePlan:
+        """The comments of a table and of its columns; none without a table."""
+        return self._about(table, _comments_in) or StoragePlan()
 
     def followable(self, table: str, first: int, last: int) -> bool:
         """Whether delta-rs reads all changes of these commits from the change feed.
@@ -205,7 +208,7 @@ class DeltaRs:
         deltalake.DeltaTable.create(
             str(self.folder(table)),
             storage_options=self.namespace.options,
-            schema=arrow_schema(layout.columns),
+            schema=_commented(arrow_schema(layout.columns), layout.storage),
             mode="ignore",
             description=layout.storage.comment or None,
             configuration=dict(self.namespace.properties_of(layout)),
@@ -304,6 +307,19 @@ class DeltaRs:
 def columns_in(opened: DeltaTable) -> tuple[Column, ...]:
     """The columns of an opened table with their full types."""
     return columns_of_json(json.loads(opened.schema().to_json())["fields"])
+
+
+def _comments_in(opened: DeltaTable) -> StoragePlan:
+    fields = json.loads(opened.schema().to_json())["fields"]
+    columns = tuple((one["name"], one["metadata"][_COMMENT]) for one in fields if one.get("metadata", {}).get(_COMMENT))
+    return StoragePlan(opened.metadata().description or "", column_comments=columns)
+
+
+def _commented(schema: pa.Schema, storage: StoragePlan) -> pa.Schema:
+    """The columns with their comments, as Delta keeps them."""
+    comments = dict(storage.column_comments)
+    fields = [one.with_metadata({_COMMENT: comments[one.name]}) if one.name in comments else one for one in schema]
+    return pa.schema(fields)
 
 
 def append_to(one: OpenTable, rows: pa.Table, transaction: Transaction | None = None) -> bool:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
 from kaspr_delta.storage.arrow_types import frame_of
 from kaspr_delta.storage.dialect import DATAFUSION, SPARK
@@ -104,11 +103,12 @@ class NativeTables(Tables):
             self._created.add(table)
 
     def has_layout(self, table: str, layout: Layout) -> bool:
-        found = self._delta.columns_and_properties(table)
-        if (
-            found is None
-            or self._delta.comment(table) != layout.storage.comment
-            or layout.storage != StoragePlan(comment=layout.storage.comment)
+        found, wanted_storage = self._delta.columns_and_properties(table), layout.storage
+        if found is None or not wanted_storage.only_comments:
+            return False
+        comments = self._delta.comments(table)
+        if comments.comment != wanted_storage.comment or not (
+            set(wanted_storage.column_comments) <= set(comments.column_comments)
         ):
             return False
         columns, properties = found

@@ -25,18 +25,19 @@ class Description:
     filters_rows: bool = False
     masked: tuple[str, ...] = ()
     has_primary_key: bool = False
+    column_comments: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[str | None]]) -> Description:
         """The description in the rows of the statement: a label and its text in each."""
-        columns, labels, masked, constraints = set[str](), dict[str, str](), list[str](), list[str]()
+        columns, labels, masked, constraints = dict[str, str](), dict[str, str](), list[str](), list[str]()
         section: str | None = None  # the columns come first, without a heading
-        for label, text, *_ in rows:
+        for label, text, *further in rows:
             if not label or label.startswith("#"):
                 section = label or ""
                 labels.setdefault(section.removeprefix("# "), "")  # a filter may be a heading
             elif section is None:
-                columns.add(label)
+                columns[label] = (further[0] if further else None) or ""
             elif section == _MASKS and label in columns:
                 masked.append(label)
             elif section == _CONSTRAINTS:
@@ -47,6 +48,7 @@ class Description:
             kind=labels.get("Type", "").upper(),
             provider=labels.get("Provider", "").lower(),
             comment=labels.get("Comment", ""),
+            column_comments=tuple((name, comment) for name, comment in columns.items() if comment),
             properties=labels.get("Table Properties", ""),
             filters_rows=_FILTER in labels,
             masked=tuple(masked),

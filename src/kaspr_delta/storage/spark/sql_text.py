@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kaspr_delta.spec.ddl import quoted
+from kaspr_delta.spec.ddl import columns_of, quoted
 from kaspr_delta.storage.dialect import SPARK, Dialect
 
 if TYPE_CHECKING:
@@ -31,8 +31,14 @@ def creation(namespace: Namespace, table: str, layout: Layout, properties: Mappi
         f" LOCATION {SPARK.text(location)}" if location is not None else "",
         f" COMMENT {SPARK.text(storage.comment)}" if storage.comment else "",
     )
+    comments = dict(storage.column_comments)
+    commented = ", ".join(
+        f"{column} COMMENT {SPARK.text(comments[column.name])}" if column.name in comments else str(column)
+        for column in columns_of(layout.columns)
+    )
+    columns = commented if comments else layout.columns
     return (
-        f"CREATE TABLE IF NOT EXISTS {namespace.identifier(table)} ({layout.columns}) USING DELTA{''.join(clauses)}"
+        f"CREATE TABLE IF NOT EXISTS {namespace.identifier(table)} ({columns}) USING DELTA{''.join(clauses)}"
         f" TBLPROPERTIES ({listed(properties)})"
     )
 
@@ -49,6 +55,9 @@ def alterations(
     if described is not None:
         if storage.comment not in {"", described.comment}:
             yield "comment", [f"COMMENT ON TABLE {identifier} IS {SPARK.text(storage.comment)}"]
+        if lacking := [one for one in storage.column_comments if one not in described.column_comments]:
+            columns = ((quoted(name), SPARK.text(text)) for name, text in lacking)
+            yield "column comments", [f"{alter} ALTER COLUMN {name} COMMENT {text}" for name, text in columns]
         if missing := {name: value for name, value in storage.properties if not described.has(name, value)}:
             yield "properties", [f"{alter} SET TBLPROPERTIES ({listed(missing)})"]
         if storage.cluster_by:

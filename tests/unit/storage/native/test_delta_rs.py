@@ -14,6 +14,7 @@ from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from kaspr_delta.errors import SetupError
+from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.spec.ddl import columns_of, quoted
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.dialect import DATAFUSION
@@ -58,6 +59,14 @@ def test_a_created_table_has_the_properties_and_types_of_its_layout(delta: Delta
     types = [field["type"] for field in json.loads(metadata["schemaString"])["fields"]]
     assert (types[0], types[3]) == ("binary", "timestamp")
     assert not commit(delta, 1).exists()
+
+
+def test_comments_of_columns_are_kept_by_appends(delta: DeltaRs) -> None:
+    storage = StoragePlan("All of them", column_comments=(("name", "of the day"),))
+    delta.ensure("t", Layout("name STRING, n INT", storage=storage))
+    delta.append("t", names("a"))
+    assert delta.comments("t") == storage
+    assert delta.comments("of nothing") == StoragePlan()
 
 
 def test_appends_from_many_threads_are_all_there(delta: DeltaRs) -> None:

@@ -18,6 +18,7 @@ def test_labels_are_read_behind_the_columns() -> None:
     assert (found.tracks_rows, found.has_change_feed) == (True, False)
     assert not found.filters_rows
     assert found.masked == ()
+    assert found.column_comments == (("id", "the id"),)
 
 
 def test_a_property_is_found_by_its_whole_name_and_value() -> None:

@@ -45,6 +45,17 @@ def test_an_older_table_gets_what_is_missing() -> None:
     assert altered(described, comment="", cluster_by=(), properties=(), tags=()) == []
 
 
+def test_columns_get_their_comments() -> None:
+    comments = (("key", "It's `unique`"), ("window_start", "In UTC"))
+    layout = Layout("key STRING, window_start TIMESTAMP", storage=StoragePlan(column_comments=comments))
+    made = creation(NAMESPACE, "t", layout, {})
+    assert "(`key` STRING COMMENT 'It\\'s `unique`', `window_start` TIMESTAMP COMMENT 'In UTC') USING" in made
+    assert list(alterations(NAMESPACE, "t", layout, None)) == []
+    described = Description(column_comments=(("key", "It's `unique`"), ("window_start", "in CET"), ("more", "theirs")))
+    (change,) = alterations(NAMESPACE, "t", layout, described)
+    assert change == ("column comments", [f"{ALTER} ALTER COLUMN `window_start` COMMENT 'In UTC'"])
+
+
 def test_databricks_may_choose_the_clustering() -> None:
     for described in (None, Description()):
         found = dict(altered(described, cluster_by=(), clusters_itself=True, comment="", properties=()))
