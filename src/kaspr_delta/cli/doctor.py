@@ -7,7 +7,7 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -57,6 +57,10 @@ def doctor(
         # Only jobs of the bundle use it.
         typer.Option("--grant-internal", hidden=True, help="The same on the schema of internal tables."),
     ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="A note is a problem too.")] = False,
+    # Only jobs of the bundle use the next two.
+    started_job: Annotated[str, typer.Option(hidden=True, help="A job that tasks start: the right is probed.")] = "",
+    sql_warehouse: Annotated[str, typer.Option(hidden=True, help="The same of the SQL warehouse of alerts.")] = "",
     output: Annotated[DoctorOutput, typer.Option("--output", "-o", help="Tables, or one JSON object.")] = "text",
 ) -> None:
     """Check Python, Java, packages, Delta's jars and write access, and say how to mend what is missing.
@@ -68,7 +72,8 @@ def doctor(
 
     A bucket is always probed, by files and without Spark, in less than half a minute. It has no other probes.
 
-    The exit code is 1 if something is missing or a probe finds a problem, else 0. A note is no problem.
+    The exit code is 1 if something is missing or a probe finds a problem, else 0. A note is no problem, unless --strict
+    says so.
 
     For example:
 
@@ -78,6 +83,7 @@ def doctor(
     """
     seconds = interval("--within", within) / 1_000
     grants, on_internal = ([Grant.of(text) for text in texts or ()] for texts in (grant, grant_internal))
+    wanted = {"grants": grants, "on_internal": on_internal, "started_job": started_job, "sql_warehouse": sql_warehouse}
     in_bucket = target.location.store is not None
     if in_bucket and path is not None:
         raise UsageError("sources of manifests are not probed over a bucket: call the command without PATH")
@@ -89,7 +95,7 @@ def doctor(
             typer.echo(f"{'missing' if one['answer'] == 'problem' else 'ok':7}  {one['probe']}: {one['seen']}")
     if in_bucket or (probes and not _has_problem(answers)):  # a store needs no Java
         with working("Probing the warehouse"):
-            found, folder = off_main_thread(lambda: _probed(target, path, grants, on_internal, seconds))
+            found, folder = off_main_thread(lambda: _probed(target, path, wanted, seconds))
         answers += found
         if output == "text":
             _show(found)
@@ -97,7 +103,7 @@ def doctor(
             _write({**report, "answers": answers}, folder)
     if output == "json":
         typer.echo(_text({**report, "answers": answers}))
-    if _has_problem(answers):
+    if _has_problem(answers) or (strict and any(one["answer"] == "note" for one in answers)):
         raise typer.Exit(1)
 
 
@@ -124,7 +130,7 @@ def _checked(location: Warehouse) -> Iterator[Line]:
 
 
 def _probed(
-    target: Target, path: Path | None, grants: Sequence[Grant], on_internal: Sequence[Grant], seconds: float
+    target: Target, path: Path | None, wanted: Mapping[str, Any], seconds: float
 ) -> tuple[list[Line], Path | None]:
     """The answers of all probes, and the folder for the report; None in a bucket, and if another doctor writes it."""
     if target.location.store is not None:
@@ -141,7 +147,7 @@ def _probed(
     named = plan.schema if plan else delta_name(target.app or "")
     namespace = scratch.namespace(named if location.is_unity else SCRATCH)
     bench = Bench(spark_session(location.log_file), open_tables(namespace))
-    found = _lines(examine(bench, Wanted(plan, grants, on_internal), seconds))
+    found = _lines(examine(bench, Wanted(plan, **wanted), seconds))
     if found[0]["probe"] == ANOTHER.name:
         return found, None
     if namespace.disk is None:

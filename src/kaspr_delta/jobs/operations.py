@@ -58,14 +58,19 @@ def operations_job(builder: JobBuilder, *, endless: bool) -> Job:
     return job
 
 
-def doctor_job(builder: JobBuilder) -> Job:
+def doctor_job(builder: JobBuilder, started: str = "") -> Job:
     """The job that probes the workspace when somebody starts it, on the compute of the application's own tasks.
 
     It has two tasks that begin at once, on two machines: the second doctor looks at the lease of the first one.
+    ``started`` is the key in the bundle of the job that a clock starts beside updates of tables; empty: there is none.
     """
     of, title = builder.deployment, f"{builder.plan.application}: doctor"
     where = ["--app", builder.plan.application, "--warehouse", builder.storage.warehouse, *of.values_option]
-    parameters = [*where, "doctor", *builder.granting(), f"${{workspace.file_path}}/{of.folder}"]
+    rights = ["--started-job", f"${{resources.jobs.{started}.id}}"] if started else []
+    # Alerts run as the identity of the tasks, unless that is a group.
+    if of.alert_schedule and (of.run_as is None or of.run_as.kind != "group"):
+        rights += ["--sql-warehouse", of.sql_warehouse]
+    parameters = [*where, "doctor", *builder.granting(), *rights, f"${{workspace.file_path}}/{of.folder}"]
     tasks = [builder.compute.task(key, title, parameters) for key in ("doctor", _ANOTHER)]
     for task in tasks:
         task.timeout_seconds = of.timeout_minutes * 60

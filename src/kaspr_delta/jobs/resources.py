@@ -152,22 +152,29 @@ def jobs_of(
     endless = any(never_ends(dict(job.as_dict())) for _, job, _ in made)
     endless |= builder.deployment.mode == "continuous" and layout != "one"
     yield f"{key}__operations", operations_job(builder, endless=endless), builder.plan.location
-    yield f"{key}__doctor", doctor_job(builder), builder.plan.location
+    by_a_clock = any(name == clock_key(key) for name, *_ in made)
+    yield f"{key}__doctor", doctor_job(builder, key if by_a_clock else ""), builder.plan.location
+
+
+def clock_key(key: str) -> str:
+    """The key of the job that starts the job with that key by a clock."""
+    return f"{key}__by_the_clock"
 
 
 def _jobs_that_run(
     builder: JobBuilder, key: str, work: tuple[Work, ...], layout: Layout
 ) -> Iterator[tuple[str, Job, Location]]:
     plan, deployment = builder.plan, builder.deployment
-    if deployment.mode == "continuous" and any(unit.resources for unit in work):
+    endless = deployment.mode == "continuous" and any(unit.resources for unit in work)
+    if endless:
         for unit in work:
             yield key if layout == "one" else f"{key}__{unit.key}", builder.continuous(unit), unit.location
     elif work:
         yield key, builder.scheduled(work), plan.location
         if deployment.trigger == "table_update":
-            yield f"{key}__by_the_clock", builder.by_the_clock(key), plan.location
+            yield clock_key(key), builder.by_the_clock(key), plan.location
     # A run of everything that never ends keeps the schedules of tasks, too.
-    keeps_schedules = bool(work) and layout == "one" and deployment.endless
+    keeps_schedules = endless and layout == "one"
     # Tasks that run by what the first tasks of their run have applied.
     later = deployment.mode == "scheduled" and any(unit.after for unit in work)
     for task in plan.tasks:

@@ -114,6 +114,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Answer]:
 OK, NOTE, PROBLEM = Answer("ok", "5 ms", "goes on"), Answer("note", "no", "gets by"), Answer("problem", "no", "stops")
 
 
+@pytest.mark.parametrize(("answers", "code"), [([OK], 0), ([OK, NOTE], 1)])
+def test_a_note_is_a_problem_too_where_that_is_wanted(
+    kaspr: Kaspr, asked: list[Answer], tmp_path: Path, *, answers: list[Answer], code: int
+) -> None:
+    asked += answers
+    assert kaspr("doctor", "--probe", "--strict", "--warehouse", tmp_path).code == code
+
+
 @pytest.mark.parametrize(("answers", "code"), [([OK], 0), ([OK, NOTE], 0), ([NOTE, PROBLEM, OK], 1)])
 def test_answers_of_probes_are_printed_and_kept_in_a_file_and_a_problem_is_exit_code_1(
     kaspr: Kaspr, asked: list[Answer], tmp_path: Path, *, answers: list[Answer], code: int

@@ -9,6 +9,7 @@ from kaspr_delta.grant import Grant
 from kaspr_delta.jobs import Deployment, Storage
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.jobs.operations import doctor_job, operations_job
+from kaspr_delta.jobs.principal import Principal
 from tests.unit.jobs.plans import agent, plan
 
 SHOP = plan(agent("ingest", topic="raw"), packages=("scipy==1.16",))
@@ -103,3 +104,20 @@ def test_two_doctors_begin_at_once_on_the_compute_of_the_application(mode: Any, 
             *("--grant", "team=SELECT", "--grant-internal", "ann=MANAGE", "${workspace.file_path}/bundles/shop-folder"),
         ]
     assert not made.keys() & {"schedule", "trigger", "continuous"}
+
+
+def doctor_options(started: str = "", **settings: Any) -> list[str]:
+    """The options of a doctor beside the warehouse, the application and its manifests."""
+    deployment = Deployment(**settings)
+    builder = JobBuilder(SHOP, deployment, Storage.of(SHOP, deployment), "r1")
+    tasks = dict[str, Any](doctor_job(builder, started).as_dict())["tasks"]
+    (options,) = {tuple(task["python_wheel_task"]["parameters"][5:-1]) for task in tasks}
+    return [*options]
+
+
+def test_a_doctor_probes_the_rights_on_the_job_that_is_started_and_on_the_sql_warehouse_of_alerts() -> None:
+    assert doctor_options("shop") == ["--started-job", "${resources.jobs.shop.id}"]
+    assert doctor_options(sql_warehouse="w1") == []
+    alerting = {"sql_warehouse": "w1", "alert_schedule": HOURLY}
+    assert doctor_options(**alerting) == ["--sql-warehouse", "w1"]
+    assert doctor_options(**alerting, run_as=Principal("group", "team")) == []

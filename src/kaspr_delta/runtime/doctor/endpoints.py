@@ -31,8 +31,12 @@ def read_files(endpoint: FilesPlan, bench: Bench) -> str:
     return "not there yet: the run makes it"
 
 
-def write_files(endpoint: FilesPlan, _: Bench) -> str:
-    """Write a file to a folder, and remove it."""
+def write_files(endpoint: FilesPlan, bench: Bench) -> str:
+    """Write a file to a folder, and remove it. One at a URI stays, in a folder that Spark's readers leave out."""
+    if not endpoint.path.startswith("/"):
+        rows = bench.spark.range(1).selectExpr("CAST(id AS STRING) AS value")
+        rows.write.mode("overwrite").text(f"{endpoint.path}/{SCRATCH}")
+        return f"a file was written to its folder {SCRATCH}, and stays there"
     file = Path(endpoint.path, SCRATCH)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.touch()
@@ -41,7 +45,7 @@ def write_files(endpoint: FilesPlan, _: Bench) -> str:
 
 
 def probes(plan: Plan) -> Iterator[Probe]:
-    """The probes of all bound topics. Of a URI that is written nothing is asked: a file could not be removed again."""
+    """The probes of all bound topics."""
     for topic in plan.topics:
         binding = topic.binding
         endpoint = None if binding is None else binding.endpoint
@@ -63,12 +67,12 @@ def probes(plan: Plan) -> Iterator[Probe]:
                 "its reader fails; the others run",
                 ("READ VOLUME", "READ FILES"),
             )
-        elif isinstance(endpoint, FilesPlan) and endpoint.path.startswith("/"):
+        elif isinstance(endpoint, FilesPlan):
             yield Probe(
                 f"files of {topic.name}",
                 "May files be written to its folder?",
                 partial(write_files, endpoint),
                 "each batch is a folder in it",
                 "its writer fails; the others run",
-                ("WRITE VOLUME",),
+                ("WRITE VOLUME", "WRITE FILES"),
             )

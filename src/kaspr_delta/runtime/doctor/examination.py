@@ -36,11 +36,16 @@ CLEANED = Probe(
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An application whose warehouse is examined: its plan, and the grants that its jobs make on both schemas."""
+    """An application whose warehouse is examined: its plan, and the grants that its jobs make on both schemas.
+
+    ``started_job`` is the id of the job that its tasks start, ``sql_warehouse`` that of the one that alerts use.
+    """
 
     plan: Plan | None = None
     grants: Sequence[Grant] = ()
     on_internal: Sequence[Grant] = ()
+    started_job: str = ""
+    sql_warehouse: str = ""
 
 
 # Before the lease: it lies in the volume, which is made with the schema.
@@ -55,10 +60,11 @@ def probes_of(bench: Bench, wanted: Wanted) -> Iterator[Probe]:
     yield from files.PROBES
     yield from streams.PROBES
     if wanted.plan is not None:
-        yield from [tables.of_own(wanted.plan)] if in_catalog else ()
+        yield from [tables.of_own(wanted.plan), *tables.of_tags(wanted.plan)] if in_catalog else ()
         yield from sources.probes(wanted.plan, in_catalog=in_catalog)
         yield from endpoints.probes(wanted.plan)
     yield from [platform.of_grants(wanted.grants, wanted.on_internal)] if wanted.grants or wanted.on_internal else ()
+    yield from platform.of_rights(wanted.started_job, wanted.sql_warehouse)
     yield from platform.IN_CATALOG if in_catalog else ()
 
 

@@ -14,6 +14,8 @@ from kaspr_delta.runtime.doctor.bench import Bench
 from kaspr_delta.runtime.doctor.probe import Probe
 from kaspr_delta.runtime.versions import Versions
 from kaspr_delta.storage.spark.grants import may_grant, missing_privileges
+from kaspr_delta.workspace.deployed import Workspace
+from kaspr_delta.workspace.rights import Right
 
 # Asks the index for a package that is needed anyway, and installs nothing.
 _PIP = (
@@ -73,6 +75,39 @@ def package_index(bench: Bench) -> str:
     if done.returncode:
         raise SetupError((done.stderr.strip() or "pip failed").splitlines()[-1])
     return f"it has {_PACKAGE}"
+
+
+def held(wanted: Right, _: Bench) -> str:
+    """Look whether the identity of this task has a right on an object of the workspace."""
+    wanted.check(Workspace.connect().client)
+    return f"{wanted.level} or more"
+
+
+def of_rights(started_job: str, sql_warehouse: str) -> Iterator[Probe]:
+    """The probes of the rights to start a job, and to use a SQL warehouse, by their ids; none of an empty one.
+
+    A workspace may show permissions to some people only. So a right that is not seen is no problem.
+    """
+    if started_job:
+        yield Probe(
+            "job",
+            "May the identity of the tasks start the job that updates of tables start?",
+            partial(held, Right("jobs", started_job)),
+            "the job by the clock starts it",
+            "what the trigger misses waits for the next update",
+            ("CAN MANAGE RUN",),
+            if_not="note",
+        )
+    if sql_warehouse:
+        yield Probe(
+            "SQL warehouse",
+            "May the identity of the tasks use the SQL warehouse?",
+            partial(held, Right("warehouses", sql_warehouse)),
+            "alerts that run as it ask there",
+            "alerts that run as it do not; the engine needs no SQL warehouse",
+            ("CAN USE",),
+            if_not="note",
+        )
 
 
 VERSIONS = Probe(

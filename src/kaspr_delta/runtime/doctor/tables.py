@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import partial
 from statistics import median
 
@@ -9,12 +10,14 @@ import pyarrow as pa
 
 from kaspr_delta.errors import SetupError, is_refusal
 from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.storage import StoragePlan
 from kaspr_delta.runtime.doctor.bench import LAYOUTS, LOG, ROWS, VIEW, Bench, frame_rows, in_words, rows_of, timed
 from kaspr_delta.runtime.doctor.probe import Probe
 from kaspr_delta.runtime.failures import short_text
-from kaspr_delta.storage.layout import SYSTEM
+from kaspr_delta.storage.layout import SYSTEM, Layout
 from kaspr_delta.storage.namespace import UnityNamespace
 from kaspr_delta.storage.plan_tables import tables_of
+from kaspr_delta.storage.spark.grants import try_to_change, try_to_tag
 from kaspr_delta.storage.tables import Merged, Transaction, Upsert
 
 # Statements that are measured run so often; the median is shown.
@@ -137,31 +140,73 @@ def row_tracking(bench: Bench) -> str:
     return "each row has the version of its commit"
 
 
-def read_own(plan: Plan, bench: Bench) -> str:
-    """Read no rows of each table of an application that is there. Whoever ran before may have made them."""
+def own_tables(plan: Plan, bench: Bench) -> str:
+    """Try to read and to change each table of an application that is there. Nothing is changed.
+
+    Whoever ran before may have made them.
+    """
     found, refused = 0, dict[str, str]()
     for table in dict.fromkeys((*SYSTEM, *(table for _, table, _ in tables_of(plan)))):
         try:
             bench.delta.read(bench.spark, table).limit(0).collect()
+            try_to_change(bench.spark, bench.delta.namespace.identifier(table))
             found += 1
         except Exception as error:  # noqa: BLE001  each catalog has its own error
             if is_refusal(error) or bench.delta.exists(bench.spark, table):
                 refused[table] = short_text(error)
-    if refused:
-        raise SetupError("; ".join(f"{table}: {why}" for table, why in refused.items()))
-    return f"{found} are there and may be read"
+    _raise_refused(refused)
+    return f"{found} are there, and may be read and changed"
 
 
 def of_own(plan: Plan) -> Probe:
     """The probe of an application's own tables."""
     return Probe(
         "tables",
-        "May the application's own tables be read that are there?",
-        partial(read_own, plan),
-        "runs go on with them; the first run shows whether they may be changed",
+        "May the application's own tables that are there be read and changed?",
+        partial(own_tables, plan),
+        "runs go on with them",
         "resources of these tables wait or fail",
-        ("SELECT",),
+        ("SELECT", "MODIFY"),
     )
+
+
+def tags(plan: Plan, bench: Bench) -> str:
+    """Tag a throw-away table as tables of the application are declared to be, and try to change the tags of these."""
+    delta, spark = bench.delta, bench.spark
+    if not delta.exists(spark, ROWS):
+        raise SetupError("there is no table to be tagged, see the probe `create`")
+    declared = {table: layout.storage.tags for _, table, layout in tables_of(plan) if layout.storage.tags}
+    refused = dict[str, str]()
+    for some in dict.fromkeys(declared.values()):  # a tag may have another value on another table
+        problems = delta.declare(spark, ROWS, Layout(LAYOUTS[ROWS].columns, storage=StoragePlan(tags=some)))
+        refused |= dict.fromkeys(problems, "on a throw-away table")
+    for table in declared:
+        try:
+            if delta.exists(spark, table):
+                try_to_tag(spark, delta.namespace.identifier(table))
+        except Exception as error:  # noqa: BLE001  each catalog has its own error
+            refused[table] = short_text(error)
+    _raise_refused(refused)
+    return f"those of {len(declared)} tables"
+
+
+def of_tags(plan: Plan) -> Iterator[Probe]:
+    """The probe of the tags of an application's tables, if it declares any."""
+    if any(layout.storage.tags for _, _, layout in tables_of(plan)):
+        yield Probe(
+            "tags",
+            "May tables get the tags that manifests declare?",
+            partial(tags, plan),
+            "the next run gives its tables those that they have not got",
+            "the run says which were refused, and goes on without them",
+            ("APPLY TAG", "ASSIGN"),
+            if_not="note",
+        )
+
+
+def _raise_refused(refused: Mapping[str, str]) -> None:
+    if refused:
+        raise SetupError("; ".join(f"{name}: {why}" for name, why in refused.items()))
 
 
 SCHEMA = Probe(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kaspr_delta.errors import SetupError, UsageError
+from kaspr_delta.errors import SetupError, UsageError, is_refusal
 from kaspr_delta.grant import Grant
 from kaspr_delta.spec.ddl import quoted
 
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
     from kaspr_delta.storage.namespace import Namespace
+
+
+# A tag that no table has.
+_NO_TAG = "kaspr_doctor"
 
 
 def grant_missing(
@@ -57,6 +61,31 @@ def may_grant(spark: SparkSession, schema: str) -> bool:
         return True
     managers = [row["Principal"] for row in spark.sql(f"SHOW GRANTS ON SCHEMA {schema}").collect() if _manages(row)]
     return any(_is_member(spark, group) for group in dict.fromkeys([*owners, *managers]))
+
+
+def try_to_change(spark: SparkSession, table: str) -> None:
+    """Raise the catalog's error if this user may not change a table. The table stays as it is. ``table`` is quoted.
+
+    Delta commits nothing for a DELETE that finds no row. It refuses one for an append-only table, after the catalog has
+    allowed it.
+    """
+    _try(spark, f"DELETE FROM {table} WHERE false")
+
+
+def try_to_tag(spark: SparkSession, table: str) -> None:
+    """Raise the catalog's error if this user may not change the tags of a table. ``table`` is quoted."""
+    _try(spark, f"ALTER TABLE {table} UNSET TAGS ('{_NO_TAG}')")
+
+
+def _try(spark: SparkSession, statement: str) -> None:
+    """Execute a statement that changes nothing. Raises its error if that is about a missing privilege."""
+    from pyspark.errors import PySparkException
+
+    try:
+        spark.sql(statement)
+    except PySparkException as error:
+        if is_refusal(error):
+            raise
 
 
 def _manages(row: Row) -> bool:

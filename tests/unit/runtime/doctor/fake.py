@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
 
 from kaspr_delta.runtime.doctor import files, streams
 from kaspr_delta.runtime.doctor.bench import Bench
 from kaspr_delta.runtime.doctor.probe import Answer
 from kaspr_delta.runtime.doctor.tables import IN_CATALOG, PROBES, SCHEMA
-from kaspr_delta.storage.layout import CHANGE_FEED
+from kaspr_delta.storage.layout import CHANGE_FEED, Layout
 from kaspr_delta.storage.namespace import LocalNamespace, Namespace
 from kaspr_delta.storage.spark.description import Description
 from kaspr_delta.storage.tables import Commit, Merged, Transaction
@@ -68,15 +69,34 @@ class FakeSpark:
 
     version = "4.2.0"
 
-    def __init__(self, answers: Mapping[str, Sequence[Any]] | None = None) -> None:
+    def __init__(self, answers: Mapping[str, Sequence[Any] | Exception] | None = None) -> None:
         self.answers = answers or {}
-        self.catalog = self.read = self
+        self.catalog = self.read = self.write = self
+        # The folders of files that were written, and the statements.
+        self.written: list[str] = []
+        self.statements: list[str] = []
 
     def databaseExists(self, _: str) -> bool:  # noqa: N802  Spark's name
         return True
 
     def sql(self, text: str, _: Mapping[str, Any] | None = None) -> FakeRows:
-        return FakeRows(next(rows for part, rows in self.answers.items() if part in text))
+        answer = next((rows for part, rows in self.answers.items() if part in text), [])
+        self.statements.append(text)
+        if isinstance(answer, Exception):
+            raise answer
+        return FakeRows(answer)
+
+    def range(self, _: int) -> FakeSpark:
+        return self
+
+    def selectExpr(self, _: str) -> FakeSpark:  # noqa: N802  Spark's name
+        return self
+
+    def mode(self, _: str) -> FakeSpark:
+        return self
+
+    def text(self, folder: str) -> None:
+        self.written.append(folder)
 
     def format(self, _: str) -> FakeSpark:
         return self
@@ -107,6 +127,13 @@ class FakeTables:
     def create_view(self, _: Any, view: str, table: str, __: Any) -> None:
         assert table in self.commits
         self.commits[view] = []
+
+    def declare(self, spark: Any, table: str, layout: Layout) -> list[str]:
+        try:
+            spark.sql(f"ALTER TABLE {table} SET TAGS {layout.storage.tags}")
+        except PySparkException as error:
+            return [str(error)]
+        return []
 
     def drop(self, _: Any, table: str) -> None:
         self.commits.pop(table, None)
@@ -248,7 +275,7 @@ def bench_on(
     folder: Path,
     tables: type[FakeTables] = FakeTables,
     namespace: Namespace | None = None,
-    sql: Mapping[str, Sequence[Any]] | None = None,
+    sql: Mapping[str, Sequence[Any] | Exception] | None = None,
 ) -> Bench:
     spark: Any = FakeSpark(sql)
     delta: Any = tables(namespace or LocalNamespace(folder, "doctor", "doctor"), spark)

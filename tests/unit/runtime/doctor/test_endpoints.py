@@ -37,21 +37,23 @@ def answers(bench: Bench, folder: Path) -> dict[str, Answer]:
     return {probe.name: probe.answer(bench, 9) for probe in probes(bound_plan(folder))}
 
 
-def test_endpoints_that_may_be_used_are_ok_and_a_uri_that_is_written_is_not_tried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endpoints_that_may_be_used_are_ok(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", "hidden")
     (tmp_path / "clicks").mkdir()
-    found = answers(bench_on(tmp_path), tmp_path)
+    bench = bench_on(tmp_path)
+    found = answers(bench, tmp_path)
     assert {name: answer.seen for name, answer in found.items() if answer.grade != "ok"} == {}
-    assert set(found) == {"files for clicks", "files for prices", "files of reports", "password of orders"}
+    files = {"files for clicks", "files for prices", "files of reports", "files of archive"}
+    assert set(found) == {*files, "password of orders"}
+    assert bench.spark.written == ["s3://bucket/archive/_kaspr_doctor"]  # type: ignore[attr-defined]  # of the fake
     assert list((tmp_path / "reports").iterdir()) == []
     assert all("hidden" not in answer.seen for answer in found.values())
 
 
 def test_endpoints_that_may_not_be_used_are_problems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = bench_on(tmp_path, namespace=UnityNamespace("main", "shop", str(tmp_path), None, "shop"))
-    monkeypatch.delattr("tests.unit.runtime.doctor.fake.FakeSpark.load")
+    for name in ("load", "text"):
+        monkeypatch.delattr(f"tests.unit.runtime.doctor.fake.FakeSpark.{name}")
     (tmp_path / "reports").write_text("no folder")
     found = answers(bench, tmp_path)
     assert {answer.grade for answer in found.values()} == {"problem"}

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from kaspr_delta.errors import AlreadyRunningError
 from kaspr_delta.grant import Grant
 from kaspr_delta.runtime.doctor import platform
-from kaspr_delta.runtime.doctor.bench import Bench
+from kaspr_delta.runtime.doctor.bench import LAYOUTS, ROWS, Bench
 from kaspr_delta.runtime.doctor.examination import ANOTHER, CLEANED, FIRST, Wanted, examine, probes_of
 from kaspr_delta.runtime.doctor.probe import Answer, Probe, answers
-from kaspr_delta.runtime.doctor.tables import of_own
+from kaspr_delta.runtime.doctor.tables import of_own, of_tags
 from kaspr_delta.storage.namespace import LocalNamespace, UnityNamespace
 from tests.documented import ROOT
 from tests.manifests import plan_of as shop
@@ -113,26 +114,62 @@ def test_sources_are_probed_for_manifests_and_grants_where_some_are_given(in_cat
     assert {"grants", f"policies of {SOURCE}", "row tracking"} <= set(found)
 
 
+TAGGED = "KasprTable/orders: {storage: {tags: {domain: sales}}}"
+TWICE_TAGGED = f"{TAGGED}\nKasprTable/items: {{storage: {{tags: {{domain: stock}}}}}}"
+REFUSED = PySparkException("[INSUFFICIENT_PERMISSIONS] not yours")
+APPENDED = PySparkException("[DELTA_CANNOT_MODIFY_APPEND_ONLY] only appended")
+
+
 @pytest.mark.parametrize(
-    ("error", "seen"),
+    ("statements", "missing", "seen"),
     [
-        (None, "1 are there and may be read"),
-        (RuntimeError("[TABLE_OR_VIEW_NOT_FOUND] orders"), "0 are there and may be read"),
-        (RuntimeError("[INSUFFICIENT_PERMISSIONS] no SELECT"), "orders: RuntimeError: [INSUFFICIENT_PERMISSIONS] no S"),
+        ({}, None, "1 are there, and may be read and changed"),
+        ({}, RuntimeError("[TABLE_OR_VIEW_NOT_FOUND] orders"), "0 are there, and may be read and changed"),
+        ({}, RuntimeError("[INSUFFICIENT_PERMISSIONS] no SELECT"), "orders: RuntimeError: [INSUFFICIENT_PERMISSIONS]"),
+        ({"DELETE FROM": REFUSED}, None, "orders: PySparkException: [INSUFFICIENT_PERMISSIONS] not yours"),
+        ({"DELETE FROM": APPENDED}, None, "1 are there, and may be read and changed"),
     ],
 )
-def test_tables_that_another_identity_made_have_to_be_readable(
-    tmp_path: Path, error: Exception | None, seen: str
+def test_tables_that_another_identity_made_have_to_be_readable_and_writable(
+    tmp_path: Path, statements: dict[str, Exception], missing: Exception | None, seen: str
 ) -> None:
     class Read(FakeTables):
         def read(self, _: Any, table: str, *__: Any) -> FakeRows:
-            if table == "orders" and error is None:
+            if table == "orders" and missing is None:
                 return FakeRows([])
-            raise RuntimeError("[TABLE_OR_VIEW_NOT_FOUND]") if table != "orders" or error is None else error
+            raise RuntimeError("[TABLE_OR_VIEW_NOT_FOUND]") if missing is None or table != "orders" else missing
 
-    found = of_own(shop("shop", "KasprTable/orders: {}")).answer(bench_on(tmp_path, Read), 9)
+    bench = bench_on(tmp_path, Read, sql=statements)
+    found = of_own(shop("shop", TAGGED)).answer(bench, 9)
     assert seen in found.seen
     assert found.grade == ("problem" if "INSUFFICIENT" in seen else "ok")
+    tried = [] if missing else ["orders"]
+    assert [one.split("`")[-2] for one in bench.spark.statements] == tried  # type: ignore[attr-defined]  # of the fake
+
+
+@pytest.mark.parametrize(
+    ("statements", "grade"),
+    [
+        ({}, "ok"),
+        ({" SET TAGS": REFUSED}, "note"),
+        ({"UNSET TAGS": REFUSED}, "note"),
+        ({"UNSET TAGS": APPENDED}, "ok"),  # there is no such tag
+    ],
+)
+def test_tags_of_the_account_and_of_tables_of_others_have_to_be_given(
+    tmp_path: Path, statements: dict[str, Exception], grade: str
+) -> None:
+    bench = bench_on(tmp_path, sql=statements)
+    (probe,) = of_tags(shop("shop", TWICE_TAGGED))
+    assert probe.answer(bench, 9).seen.endswith("there is no table to be tagged, see the probe `create`")
+    for table in (ROWS, "orders", "items"):
+        bench.delta.create(bench.spark, table, LAYOUTS[ROWS])
+    assert probe.answer(bench, 9).grade == grade
+    tags = [one for one in bench.spark.statements if "TAGS" in one]  # type: ignore[attr-defined]  # of the fake
+    given = sorted(one.partition(" TAGS ")[2] for one in tags if " SET TAGS" in one)
+    assert given == ["(('domain', 'sales'),)", "(('domain', 'stock'),)"]
+    assert [table in one for table in ("orders", "items") for one in tags if "UNSET" in one].count(True) == 2
+    assert list(of_tags(shop("shop", "KasprTable/orders: {}"))) == []
 
 
 def test_the_page_has_each_probe_with_its_sentences_and_the_permissions_each_privilege(tmp_path: Path) -> None:
@@ -140,7 +177,9 @@ def test_the_page_has_each_probe_with_its_sentences_and_the_permissions_each_pri
     permissions = page.partition("## Permissions")[2].partition("\n## ")[0]
     namespace = UnityNamespace("main", "shop", str(tmp_path), None, "shop")
     plan = replace(plan_of(SOURCE), topics=bound_plan(tmp_path).topics)
-    for probe in (*FIRST, *probes_of(bench_on(tmp_path, namespace=namespace), Wanted(plan, GRANTS)), CLEANED, ANOTHER):
+    plan = replace(plan, tables=(*plan.tables, *shop("shop", TAGGED).tables))
+    wanted = Wanted(plan, GRANTS, started_job="1", sql_warehouse="w1")
+    for probe in (*FIRST, *probes_of(bench_on(tmp_path, namespace=namespace), wanted), CLEANED, ANOTHER):
         name = re.sub(r"(of|for|source) \S+$", r"\1 …", probe.name)
         assert f"| {name} | {probe.question} | {probe.then} | {probe.otherwise} |" in page
         if probe.needs:
