@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -136,7 +135,7 @@ def print_cost(cost: Cost) -> None:
     """Tables of the cost, what they count, and the queries."""
     screen, wanted = results(), cost.deployment
     compute = f"serverless ({wanted.performance_target})" if wanted.serverless else "cluster"
-    how = f"every={wanted.every}" if wanted.endless else f"trigger={wanted.trigger}"
+    how = f"every={wanted.every}" if wanted.mode == "continuous" else f"trigger={wanted.trigger}"
     typer.echo(f"{cost.plan.application} in {wanted.target}, a day: mode={wanted.mode}, {how}, compute={compute}\n")
     screen.print(_layouts(cost))
     typer.echo("\n" + "\n".join(_assumptions(cost)))
@@ -184,9 +183,7 @@ def _assumptions(cost: Cost) -> Iterator[str]:
         yield "A job that never ends has its compute all day. It starts after deployments and failures only."
         yield "Beside it the job for operations looks for unhealthy resources, unless waiting is note."
         yield f"Its idle statements: one for each table that has no news, every {every}."
-    if any(one.runs.most == math.inf for one in cost.layouts):
-        yield "Unknown: a run begins when the one before has ended."
-    elif any(one.runs.least != one.runs.most for one in cost.layouts):
+    if any(one.runs.least != one.runs.most for one in cost.layouts):
         yield "Runs: updates of tables start them, up to one a minute, and so does the clock."
     yield "Not counted: retries, runs that people start, the App, the SQL warehouse."
 
@@ -199,8 +196,6 @@ def _batches(work: DailyWork) -> Table:
 
 
 def _span(span: Span) -> str:
-    if span.most == math.inf:
-        return "unknown"
     if span.least == span.most:
         return _number(span.most)
     return f"{_number(span.least)} to {_number(span.most)}" if span.least else f"up to {_number(span.most)}"
@@ -223,9 +218,8 @@ def _size(number: float) -> str:
 
 
 def _camel(values: dict[str, Any]) -> dict[str, Any]:
-    """Fields in camelCase, as in manifests; resources keep their names. An unknown bound is null."""
-    plain = {name: None if value == math.inf else value for name, value in values.items()}
+    """Fields in camelCase, as in manifests; resources keep their names."""
     return {
         name if "/" in name else to_camel(name): _camel(value) if isinstance(value, dict) else value
-        for name, value in plain.items()
+        for name, value in values.items()
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from types import FrameType
 from typing import TypeVar
 
 from kaspr_delta.cli.progress import console, note
+from kaspr_delta.runtime.versions import installed
 
 Result = TypeVar("Result")
 Handler = Callable[[int, FrameType | None], None]
@@ -70,7 +72,8 @@ def stopped_by_change(stop: Stop, file: Path | None, revision: str = "", every: 
     """Let a change of a file ask to stop, too. It is read every so many seconds; a file that cannot be read is ignored.
 
     So a run ends when what it runs was deployed anew. With the ``revision`` with which the run was deployed it ends at
-    once if the file, the state of the newest deployment, has jobs of other revisions only: it had to wait meanwhile.
+    once if the file, the state of the newest deployment, has jobs of other revisions only, or of newer code: the run
+    had to wait meanwhile, and began with what was deployed before.
     """
     if file is None:
         yield
@@ -78,16 +81,18 @@ def stopped_by_change(stop: Stop, file: Path | None, revision: str = "", every: 
     over = threading.Event()
 
     def watch() -> None:
-        before = _content(file)
-        if before is not None and revision and _REVISION in before and revision.encode() not in before:
-            note("another deployment came before this run could start: the next run has what was deployed")
-            stop.asked.set()
-        while not (over.wait(every) or stop.asked.is_set()):
+        before: bytes | None = None
+        while not stop.asked.is_set():
             now = _content(file)
-            if before is not None and now not in {None, before}:
+            if before is None and now is not None and revision and _is_overtaken(now, revision):
+                note("another deployment came before this run could start: the next run has what was deployed")
+                stop.asked.set()
+            elif before is not None and now not in {None, before}:
                 note(f"{file} has changed: the run ends after the batches under way")
                 stop.asked.set()
             before = before or now
+            if over.wait(every):
+                return
 
     threading.Thread(target=watch, name="watch", daemon=True).start()
     try:
@@ -97,6 +102,34 @@ def stopped_by_change(stop: Stop, file: Path | None, revision: str = "", every: 
 
 
 _REVISION = b"--revision"
+# The version of this package in the names of wheels, and in requirements that name one version.
+_WHEEL = re.compile(rb'(?<![\w.-])kaspr_delta-([^-/"\\]+)-py3')
+_PINNED = re.compile(rb'(?<![\w.-])kaspr[-_.]delta(?:\[[^]]*])?\s*==\s*([\d.]+)(?=[\s;"\\])')
+
+
+def _is_overtaken(state: bytes, revision: str) -> bool:
+    """Whether a deployment has jobs, and none of them is of this revision, or one is of newer code than runs here.
+
+    Of older code it says nothing: the deployment of this run may have broken off before it wrote its state.
+    """
+    if _REVISION not in state:
+        return False
+    deployed = [_order(found.decode()) for found in (*_WHEEL.findall(state), *_PINNED.findall(state))]
+    newer = any(one > _order(installed("kaspr-delta") or "") for one in deployed)
+    return revision.encode() not in state or newer
+
+
+def _order(version: str) -> tuple[list[int], int]:
+    """A version in its order: the numbers of the release without zeros at the end, and the time of its code.
+
+    >>> _order("1.2.0+20261130") > _order("1.2") > _order("1.1.9"), _order("1.2.0") == _order("1.2+acme.1")
+    (True, True)
+    """
+    release, _, code = version.partition("+")
+    numbers = list(map(int, re.findall(r"\d+", release)))
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return numbers, int(code) if code.isdecimal() else 0
 
 
 def _content(file: Path) -> bytes | None:

@@ -5,14 +5,13 @@ There are no prices here: a workspace measures what it is billed (see ``usage``)
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Any, get_args
 
 from kaspr_delta.jobs.deployment import Deployment
-from kaspr_delta.jobs.job import SECONDS_BETWEEN_UPDATES, never_ends
+from kaspr_delta.jobs.job import SECONDS_BETWEEN_UPDATES, never_ends, wheel_tasks
 from kaspr_delta.jobs.resources import builder_of, bundle_key, jobs_of, layout_of
 from kaspr_delta.jobs.work import Layout, work_of
 from kaspr_delta.plan.definition.application import Plan
@@ -45,7 +44,7 @@ _UNITS = {"MINUTES": 60, "HOURS": 60 * 60, "DAYS": _DAY, "WEEKS": 7 * _DAY}
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A number that lies between two bounds. The upper one is infinite if it is unknown."""
+    """A number that lies between two bounds."""
 
     least: float
     most: float
@@ -99,7 +98,7 @@ def _cost_of(plan: Plan, deployment: Deployment, layout: Layout, *, is_deployed:
         layout=layout,
         is_deployed=is_deployed,
         jobs=len(own),
-        tasks=sum(len(job["tasks"]) for job in own),
+        tasks=sum(len(wheel_tasks(job)) for job in own),
         endless=sum(map(never_ends, own)),
         runs=sum(runs, NONE),
         starts=sum((one * _starts_in(job) for job, one in each), NONE),
@@ -116,8 +115,8 @@ def _runs_of(job: Mapping[str, Any]) -> Span:
         firings = _DAY / (trigger["periodic"]["interval"] * _UNITS[trigger["periodic"]["unit"]])
     elif "table_update" in trigger:
         return Span(0, _DAY / SECONDS_BETWEEN_UPDATES)
-    else:  # one run after another, as long as they take; or one that never ends
-        return NONE if never_ends(job) else Span(0, math.inf)
+    else:  # it never ends
+        return NONE
     return Span(firings, firings)
 
 
@@ -127,26 +126,25 @@ def _starts_another(job: Mapping[str, Any]) -> bool:
 
 def _parameters(job: Mapping[str, Any]) -> Sequence[str]:
     """The parameters of all tasks of a job."""
-    return list(chain.from_iterable(task["python_wheel_task"]["parameters"] for task in job["tasks"]))
+    return list(chain.from_iterable(task["python_wheel_task"]["parameters"] for task in wheel_tasks(job)))
 
 
 def _starts_in(job: Mapping[str, Any]) -> int:
     """The number of starts of compute in a run."""
-    return 1 if "job_clusters" in job else len(job["tasks"])
+    return 1 if "job_clusters" in job else len(wheel_tasks(job))
 
 
 def _statements(plan: Plan, job: Mapping[str, Any], runs: Span, every: str) -> Span:
     """The statements of a job, each day, that find nothing new."""
-    followed = [
-        [_sources_of(plan, ref) for ref in _resources_of(plan, _parameters({"tasks": [task]}))] for task in job["tasks"]
-    ]
+    tasks = wheel_tasks(job)
+    followed = [[_sources_of(plan, ref) for ref in _resources_of(plan, _parameters({"tasks": [one]}))] for one in tasks]
     if never_ends(job):  # a look asks for the newest version of each source that has no news
         looks = _DAY * 1_000 / milliseconds(every)
         return Span(0, sum(len(sources) for task in followed for sources in task) * looks)
     tables = [len(set(chain.from_iterable(task))) for task in followed]
     grants = sum(option.startswith(GRANT) for option in _parameters(job))
     least = grants + sum(IDLE_STATEMENTS + min(number, MOST_SOURCE_STATEMENTS) for number in tables)
-    most = least + CHECK_STATEMENTS * len(job["tasks"]) * _tables_of_others(plan)
+    most = least + CHECK_STATEMENTS * len(tasks) * _tables_of_others(plan)
     return Span(runs.least * least, runs.most * most)
 
 

@@ -195,11 +195,6 @@ class Deployment:
         return self.compute == "serverless" or (self.compute == "default" and self.mode == "scheduled")
 
     @property
-    def endless(self) -> bool:
-        """Whether continuous jobs run without end: serverless compute has no endless streams."""
-        return self.mode == "continuous" and not self.serverless
-
-    @property
     def cloud(self) -> Cloud:
         """The cloud of the workspace."""
         return Cloud.at(self.host)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from databricks.bundles.core import Variable
+from databricks.bundles.core import Variable, VariableOrList
 from databricks.bundles.jobs import (
+    ConditionTask,
+    ConditionTaskOp,
     Continuous,
     CronSchedule,
     Job,
     JobRunAs,
     PerformanceTarget,
     QueueSettings,
+    RunIf,
     RunJobTask,
     TableUpdateTriggerConfiguration,
     Task,
@@ -38,6 +41,9 @@ EVERY_QUARTER_OF_AN_HOUR = "0 0/15 * * * ?"
 _DAILY = "0 0 3 * * ?"
 # The least that Databricks allows.
 SECONDS_BETWEEN_UPDATES = 60
+VERDICT = "verdict"
+"""The key of the last task of a job whose tasks run whatever became of those before."""
+_VERDICT = "Fails if another task has failed"
 # The CLI writes this file at the end of each deployment that changes something.
 _DEPLOYED = "${workspace.state_path}/resources.json"
 
@@ -59,9 +65,13 @@ class JobBuilder:
     internal_grants: tuple[Grant, ...] = ()
 
     def scheduled(self, work: tuple[Work, ...]) -> Job:
-        """One job that runs all units of work in the order of the data, then ends."""
+        """One job that runs all units of work in the order of the data, then ends.
+
+        A unit runs also after one that failed, on the rows that are there: as in a single run. A last task fails then.
+        """
         units = (*work, *waiting_work(self.plan, work))
-        job = self.job(self.plan.application, [self._ending(self._task_of(unit), unit.after) for unit in units])
+        tasks = [self._ending(self._task_of(unit), unit.after) for unit in units]
+        job = self.job(self.plan.application, [*tasks, *_verdict(tasks)])
         job.description = f"Agents, joins and made tables of {self.plan.application}, until everything is caught up"
         if self.deployment.trigger == "table_update":
             updates = TableUpdateTriggerConfiguration(
@@ -89,7 +99,7 @@ class JobBuilder:
     def continuous(self, unit: Work) -> Job:
         """A job that keeps one unit of work running. Databricks itself restarts it, with growing pauses."""
         title = self.plan.application if unit.key == EVERYTHING else f"{self.plan.application}: {unit.title}"
-        job = self.job(title, [self._task_of(unit, endless=self.deployment.endless)])
+        job = self.job(title, [self._task_of(unit, endless=True)])
         job.description = unit.description or None
         job.continuous = Continuous(task_retry_mode=TaskRetryMode.ON_FAILURE)
         return job
@@ -158,7 +168,7 @@ class JobBuilder:
 
     def _ending(self, task: Task, after: tuple[str, ...]) -> Task:
         """Make the task one that ends. It tries again by itself, for it alone knows which failures may pass."""
-        task.depends_on = [TaskDependency(task_key=key) for key in after]
+        task.depends_on, task.run_if = _dependencies(after), RunIf.ALL_DONE if after else None
         task.max_retries = 0
         task.timeout_seconds = self.deployment.timeout_minutes * 60
         return task
@@ -217,6 +227,26 @@ class JobBuilder:
                 yield from (option, grant.text)
 
 
+def _dependencies(keys: Iterable[str]) -> VariableOrList[TaskDependency]:
+    return [TaskDependency(task_key=key) for key in keys]
+
+
+def _verdict(tasks: list[Task]) -> Iterator[Task]:
+    """The last task of a job in which tasks run whatever became of those before: it fails if one of them has failed.
+
+    For Databricks judges a run by the tasks that no other one follows. A condition needs no compute.
+    """
+    if any(task.run_if for task in tasks):
+        always = ConditionTask(left="1", op=ConditionTaskOp.EQUAL_TO, right="1")
+        others = _dependencies(str(task.task_key) for task in tasks)
+        yield Task(task_key=VERDICT, description=_VERDICT, condition_task=always, depends_on=others)
+
+
+def wheel_tasks(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The tasks of a job, given as plain data, that need compute: those that run the command ``kaspr-delta``."""
+    return [task for task in job["tasks"] if "python_wheel_task" in task]
+
+
 def never_ends(job: Mapping[str, Any]) -> bool:
     """Whether a task of a job, given as plain data, runs without end."""
-    return any("--continuous" in task.get("python_wheel_task", {}).get("parameters", ()) for task in job["tasks"])
+    return any("--continuous" in task["python_wheel_task"].get("parameters", ()) for task in wheel_tasks(job))

@@ -195,7 +195,8 @@ def run_of(run: BaseRun | FullRun) -> Run:
         state=state,
         message=message,
         url=run.run_page_url or "",
-        tasks=tuple(_task(task) for task in run.tasks or []),
+        # A condition runs no code, and has no output.
+        tasks=tuple(_task(task) for task in run.tasks or [] if task.condition_task is None),
     )
 
 

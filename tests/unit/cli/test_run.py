@@ -24,6 +24,7 @@ from kaspr_delta.errors import (
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime.report import ResourceReport, RunReport
+from kaspr_delta.runtime.versions import installed
 from kaspr_delta.storage.store_problems import store_error
 from tests.unit.cli.conftest import Kaspr
 
@@ -147,6 +148,9 @@ def test_a_run_fails_if_one_of_its_resources_has_waited_for_too_long(
     assert ("waiting for longer than 1h:\njoin/beds waits for table/wards" in answer.err) is (code == 1)
 
 
+INSTALLED = installed("kaspr-delta")
+
+
 @pytest.mark.parametrize(
     ("before", "after", "stops"), [("1", "2", True), ("1", "1", False), ("1", None, False), (None, "1", False)]
 )
@@ -165,7 +169,24 @@ def test_a_file_that_changes_ends_a_run(tmp_path: Path, before: str | None, afte
 
 
 @pytest.mark.parametrize(
-    ("state", "stops"), [('["--revision", "r2"]', True), ('["--revision", "r1"]', False), ("{}", False), (None, False)]
+    ("state", "stops"),
+    [
+        ('["--revision", "r2"]', True),
+        ('["--revision", "r1"]', False),
+        ("{}", False),
+        (None, False),
+        # The code that runs, and newer, older and unknown code: as a wheel, and as a requirement.
+        (f'["--revision", "r1", "/x/kaspr_delta-{INSTALLED}-py3-none-any.whl"]', False),
+        ('["--revision", "r1", "/x/kaspr_delta-77.1+123-py3-none-any.whl"]', True),
+        (f'["--revision", "r1", "/x/kaspr_delta-{INSTALLED}+123-py3-none-any.whl"]', True),
+        ('["--revision", "r1", "/x/kaspr_delta-0.0.1-py3-none-any.whl"]', False),
+        (f'["--revision", "r1", "kaspr-delta=={INSTALLED}.0"]', False),
+        ('["--revision", "r1", "kaspr-delta[s3]==77.1"]', True),
+        ('["--revision", "r1", "kaspr-delta==77.*"]', False),
+        ('["/x/kaspr_delta-77.1-py3-none-any.whl"]', False),
+        # Packages of others.
+        ('["--revision", "r1", "acme-kaspr-delta==77.1", "/x/acme_kaspr_delta-77.1-py3-none-any.whl"]', False),
+    ],
 )
 def test_a_run_that_another_deployment_overtook_ends_at_once(tmp_path: Path, state: str | None, stops: bool) -> None:
     file, stop = tmp_path / "resources.json", Stop()

@@ -32,7 +32,9 @@ def refused_by_a_workspace(job: dict[str, Any]) -> Iterator[str]:
     known: set[str] = set()
     for task in job["tasks"]:
         named = [key for key in ("environment_key", "job_cluster_key") if key in task]
-        if len(named) != 1:
+        if "condition_task" in task:
+            yield from (f"{task['task_key']} has {key}, a condition has none" for key in named)
+        elif len(named) != 1:
             yield f"{task['task_key']} runs nowhere or in two places"
         elif task[named[0]] not in environments | clusters:
             yield f"{task['task_key']} runs on {task[named[0]]}, which is not defined"

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,10 @@ from kaspr_delta.jobs.cost import (
 )
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.jobs.principal import Principal
+from kaspr_delta.jobs.resources import builder_of
 from kaspr_delta.jobs.storage import Storage
 from kaspr_delta.jobs.usage import statements_query, usage_query
+from kaspr_delta.jobs.work import work_of
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.spec.loader import load_path
@@ -109,11 +110,14 @@ def test_beside_a_run_without_end_a_check_starts_each_hour_and_on_clusters_each_
     assert costs(SHOP, mode="continuous", compute="cluster")["one"].starts == number(1)
 
 
-def test_the_number_of_runs_that_follow_one_another_is_unknown() -> None:
+def test_a_run_without_end_starts_nothing_on_serverless_compute_either() -> None:
     found = costs(SHOP, mode="continuous", compute="serverless", waiting="note")
-    assert {(one.endless, one.runs, one.starts, one.statements) for one in found.values()} == {
-        (0, *[Span(0, math.inf)] * 3),
-    }
+    assert [(one.endless, one.starts) for one in found.values()] == [(1, NONE), (4, NONE)]
+
+
+def test_the_task_that_only_gives_the_verdict_starts_no_compute() -> None:
+    made: dict[str, Any] = dict(builder_of(SHOP, Deployment()).scheduled(work_of(SHOP)).as_dict())
+    assert len(made["tasks"]) == costs(SHOP)["group"].tasks + 1
 
 
 def test_tasks_by_their_own_schedules_count_and_those_that_people_start_do_not() -> None:

@@ -15,6 +15,7 @@ from databricks.bundles.jobs import Job
 from databricks.sdk.service.jobs import JobSettings
 
 from kaspr_delta.jobs import Deployment, application_resources, resources
+from kaspr_delta.jobs.job import wheel_tasks
 from kaspr_delta.jobs.principal import Principal
 from tests.unit.jobs.deployments import ALL_DEPLOYMENTS, refused_by_a_workspace
 
@@ -37,7 +38,7 @@ def deployed(bundle: Path, **settings: Any) -> Resources:
 
 def grants_in(job: dict[str, Any], option: str = "--grant") -> set[str]:
     """The grants that tasks of a job make."""
-    parameters = [task["python_wheel_task"]["parameters"] for task in job["tasks"]]
+    parameters = [task["python_wheel_task"]["parameters"] for task in wheel_tasks(job)]
     return {after for one in parameters for before, after in pairwise(one) if before == option}
 
 
@@ -47,7 +48,7 @@ def job_of(made: Resources, key: str) -> dict[str, Any]:
 
 def test_each_task_of_the_scheduled_job_comes_after_those_that_feed_it(bundle: Path) -> None:
     made = job_of(deployed(bundle, layout="group"), "every_kind")
-    after = {task["task_key"]: [one["task_key"] for one in task.get("depends_on", [])] for task in made["tasks"]}
+    after = {task["task_key"]: [one["task_key"] for one in task.get("depends_on", [])] for task in wheel_tasks(made)}
     assert after == {
         "agent_correct__agent_ingest": [],
         "join_Views_Clicks_2_95d67a3a": [],
@@ -64,7 +65,7 @@ def test_each_task_of_the_scheduled_job_comes_after_those_that_feed_it(bundle: P
 
 def test_resources_that_share_tables_come_one_after_another_if_each_has_a_task(bundle: Path) -> None:
     made = job_of(deployed(bundle, layout="resource"), "every_kind")
-    after = {task["task_key"]: [one["task_key"] for one in task.get("depends_on", [])] for task in made["tasks"]}
+    after = {task["task_key"]: [one["task_key"] for one in task.get("depends_on", [])] for task in wheel_tasks(made)}
     assert (after["agent_correct"], after["agent_ingest"]) == ([], ["agent_correct"])
     assert "agent_retry__agent_send" in after  # they feed one another
 
@@ -76,23 +77,20 @@ def test_by_default_one_task_runs_all_resources(bundle: Path) -> None:
 
 def test_an_application_with_many_resources_has_a_task_per_group(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "_MOST_IN_ONE", 15)
-    assert len(job_of(deployed(bundle), "every_kind")["tasks"]) == 10
+    assert len(wheel_tasks(job_of(deployed(bundle), "every_kind"))) == 10
 
 
-@pytest.mark.parametrize(
-    ("settings", "jobs"),
-    [
-        ({}, ["every_kind", "every_kind__doctor", "every_kind__operations", "every_kind__task_once"]),
-        (
-            {"compute": "serverless"},
-            ["every_kind", *(f"every_kind__{key}" for key in ["doctor", "operations", *TASKS])],
-        ),
-    ],
-)
-def test_one_job_that_never_ends_keeps_the_schedules_of_tasks(
-    bundle: Path, settings: dict[str, str], jobs: list[str]
-) -> None:
-    assert sorted(deployed(bundle, mode="continuous", **settings).jobs) == jobs
+@pytest.mark.parametrize("compute", ["serverless", "cluster"])
+def test_one_job_that_never_ends_keeps_the_schedules_of_tasks(bundle: Path, compute: str) -> None:
+    jobs = ["every_kind", "every_kind__doctor", "every_kind__operations", "every_kind__task_once"]
+    assert sorted(deployed(bundle, mode="continuous", compute=compute).jobs) == jobs
+
+
+def test_tasks_keep_their_own_jobs_where_nothing_else_runs_that_never_ends(bundle: Path) -> None:
+    for kind in ("agents", "joins", "tables"):
+        (bundle / "bundles" / "every-kind" / f"{kind}.yaml").unlink()
+    made = application_resources(Deployment(application="every-kind", mode="continuous", sql_warehouse="w1"), bundle)
+    assert {f"every_kind__{key}" for key in TASKS} <= made.jobs.keys()
 
 
 def test_tasks_of_the_manifests_are_jobs_of_their_own(bundle: Path) -> None:
@@ -121,7 +119,7 @@ def test_tasks_of_the_manifests_do_not_apply_them_beside_a_run_of_several_tasks(
 ) -> None:
     made = deployed(bundle, mode=mode, layout=layout)
     parameters = {
-        key: [task["python_wheel_task"]["parameters"] for task in job_of(made, key)["tasks"]] for key in made.jobs
+        key: [task["python_wheel_task"]["parameters"] for task in wheel_tasks(job_of(made, key))] for key in made.jobs
     }
     leaving = {key for key, tasks in parameters.items() if any("--no-apply" in one for one in tasks)}
     assert leaving == {f"every_kind__{key}" for key in expected}
@@ -157,7 +155,7 @@ def test_runs_of_a_tasks_job_are_neither_concurrent_nor_queued(bundle: Path) -> 
 
 def test_a_continuous_deployment_has_a_job_per_unit_of_work_and_per_task(bundle: Path) -> None:
     made = deployed(bundle, mode="continuous", layout="group")
-    scheduled = job_of(deployed(bundle, layout="group"), "every_kind")["tasks"]
+    scheduled = wheel_tasks(job_of(deployed(bundle, layout="group"), "every_kind"))
     expected = [*(task["task_key"] for task in scheduled), *TASKS, "operations", "doctor"]
     assert sorted(made.jobs) == sorted(f"every_kind__{key}" for key in expected)
 
@@ -259,8 +257,9 @@ def test_first_tasks_grant_what_readers_and_owners_lack(bundle: Path) -> None:
     assert grants_in(apart) == grants_in(made)
     assert grants_in(apart, "--grant-internal") == {"ann@example.com=ALL PRIVILEGES,MANAGE"}
     assert grants_in(made) == {"analysts=USE SCHEMA,SELECT", "ann@example.com=ALL PRIVILEGES,MANAGE"}
-    granting = [task for task in made["tasks"] if "--grant" in task["python_wheel_task"]["parameters"]]
-    assert granting == [task for task in made["tasks"] if not task.get("depends_on")]
+    tasks = wheel_tasks(made)
+    granting = [task for task in tasks if "--grant" in task["python_wheel_task"]["parameters"]]
+    assert granting == [task for task in tasks if not task.get("depends_on")]
 
 
 def test_what_is_deployed_holds_no_data(bundle: Path) -> None:
@@ -296,7 +295,7 @@ def test_schema_folder_and_app_have_names_of_the_application_and_the_developer(
     bundle: Path, settings: dict[str, str], warehouse: str, app: str
 ) -> None:
     made = deployed(bundle, sql_warehouse="abc123", **settings)
-    assert all(warehouse in task["python_wheel_task"]["parameters"] for task in job_of(made, "every_kind")["tasks"])
+    assert all(warehouse in task["python_wheel_task"]["parameters"] for task in wheel_tasks(job_of(made, "every_kind")))
     assert [one.as_dict()["name"] for one in made.apps.values()] == [app]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kaspr_delta import __version__
 from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs import Deployment, Storage, work_of
-from kaspr_delta.jobs.job import JobBuilder
+from kaspr_delta.jobs.job import JobBuilder, wheel_tasks
 from kaspr_delta.plan.definition.application import Plan
 from tests.unit.jobs.deployments import ALL_DEPLOYMENTS, refused_by_a_workspace
 from tests.unit.jobs.plans import agent, join, plan, plans
@@ -42,6 +42,7 @@ def test_scheduled_work_is_one_job_with_a_task_per_group_and_join() -> None:
         "agent_correct-orders__agent_ingest-orders",
         "join_orders-products",
         "agent_enrich",
+        "verdict",
     ]
     assert job["schedule"] == {"quartz_cron_expression": "0 0/15 * * * ?", "timezone_id": "UTC"}
     assert (job["max_concurrent_runs"], job["queue"]) == (1, {"enabled": False})
@@ -70,8 +71,25 @@ def test_a_task_runs_the_command_run_for_its_resources() -> None:
 
 def test_later_tasks_run_the_manifests_that_the_first_ones_applied() -> None:
     (job,) = jobs(SHOP, Deployment())
-    with_manifests = ["--origin" in task["python_wheel_task"]["parameters"] for task in job["tasks"]]
-    assert with_manifests == [not task.get("depends_on") for task in job["tasks"]] == [True, False, False]
+    tasks = wheel_tasks(job)
+    with_manifests = ["--origin" in task["python_wheel_task"]["parameters"] for task in tasks]
+    assert with_manifests == [not task.get("depends_on") for task in tasks] == [True, False, False]
+
+
+def test_a_task_that_fails_stops_none_behind_it_and_the_last_one_fails_without_compute() -> None:
+    (job,) = jobs(SHOP, Deployment())
+    *others, verdict = job["tasks"]
+    assert [task.get("run_if") for task in others] == [None, "ALL_DONE", "ALL_DONE"]
+    assert names(verdict["depends_on"], "task_key") == names(others, "task_key")
+    assert "run_if" not in verdict  # ALL_SUCCESS
+    assert verdict["condition_task"] == {"left": "1", "op": "EQUAL_TO", "right": "1"}
+    assert not {"environment_key", "job_cluster_key", "max_retries"} & verdict.keys()
+
+
+def test_tasks_that_follow_no_other_one_need_no_verdict() -> None:
+    alone = plan(agent("a", topic="x"), agent("b", topic="y"))
+    (job,) = jobs(alone, Deployment())
+    assert names(job["tasks"], "task_key") == ["agent_a", "agent_b"]
 
 
 def test_a_run_without_end_stops_when_something_else_is_deployed() -> None:
@@ -91,12 +109,12 @@ def test_a_run_without_end_stops_when_something_else_is_deployed() -> None:
     [
         (Deployment(mode="scheduled", compute="cluster"), False),
         (Deployment(mode="continuous", compute="cluster"), True),
-        (Deployment(mode="continuous", compute="serverless"), False),
+        (Deployment(mode="continuous", compute="serverless"), True),
     ],
 )
-def test_only_a_cluster_runs_without_end(deployment: Deployment, endless: bool) -> None:
+def test_continuous_jobs_never_end(deployment: Deployment, endless: bool) -> None:
     for job in jobs(SHOP, deployment):
-        for task in job["tasks"]:
+        for task in wheel_tasks(job):
             assert ("--continuous" in task["python_wheel_task"]["parameters"]) is endless
 
 
@@ -128,7 +146,7 @@ def test_the_package_and_those_of_the_application_are_installed(
     if deployment.serverless:
         assert job["environments"][0]["spec"]["dependencies"] == [expected, "scipy==1.16"]
     first = {"whl": expected} if library == "whl" else {"pypi": {"package": expected}}
-    for task in job["tasks"]:
+    for task in wheel_tasks(job):
         installed = task.get("libraries")
         assert installed == (None if deployment.serverless else [first, {"pypi": {"package": "scipy==1.16"}}])
     assert deployment.package.of_apps == of_apps
@@ -142,7 +160,7 @@ def test_continuous_jobs_leave_retries_and_order_to_databricks() -> None:
 
 def test_scheduled_tasks_have_a_timeout_and_try_again_by_themselves() -> None:
     (job,) = jobs(SHOP, Deployment(retries=5, timeout_minutes=20))
-    for task in job["tasks"]:
+    for task in wheel_tasks(job):
         parameters = task["python_wheel_task"]["parameters"]
         assert (task["max_retries"], task["timeout_seconds"]) == (0, 1_200)
         assert parameters[parameters.index("--retries") + 1] == "5"

@@ -44,6 +44,7 @@ def test_order_system_is_one_job_with_its_agents_and_its_join() -> None:
         "agent_ingest-products",
         "join_orders-products-join",
         "agent_process-enriched-orders",
+        "verdict",
     ]
 
 

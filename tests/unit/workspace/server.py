@@ -123,6 +123,11 @@ def _task(number: int, key: str, state: dict[str, str], resource: str) -> dict[s
     return {"run_id": number, "task_key": key, "state": state, "python_wheel_task": wheel}
 
 
+def _verdict(number: int, state: dict[str, str]) -> dict[str, Any]:
+    """The last task of a run, of which the workspace has no output."""
+    return {"run_id": number, "task_key": "verdict", "state": state, "condition_task": {"op": "EQUAL_TO"}}
+
+
 SUCCESS = {"life_cycle_state": "TERMINATED", "result_state": "SUCCESS"}
 FAILED = {"life_cycle_state": "TERMINATED", "result_state": "FAILED", "state_message": "Workload failed"}
 _SKIPPED = {"life_cycle_state": "TERMINATED", "result_state": "UPSTREAM_FAILED"}
@@ -146,7 +151,8 @@ def two_applications() -> FakeWorkspace:
     failed = (
         _task(131, "agent_ingest", SUCCESS, "agent/ingest"),
         _task(132, "join", {**FAILED, "state_message": "SerializationError: no JSON"}, JOIN),
-        _task(133, "agent_enrich", _SKIPPED, "agent/enrich"),
+        _task(133, "agent_enrich", SUCCESS, "agent/enrich"),
+        _verdict(134, _SKIPPED),
     )
     return FakeWorkspace(
         jobs=[
