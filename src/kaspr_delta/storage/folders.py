@@ -30,10 +30,14 @@ if TYPE_CHECKING:
 
 
 class Stamp(NamedTuple):
-    """The time at which a file was written, in seconds, and an identity that another file of its name has not."""
+    """The time at which a file was written, in seconds, and an identity that another file of its name has not.
+
+    ``is_empty``: it has no bytes.
+    """
 
     time: float
     identity: str
+    is_empty: bool = False
 
 
 class File(NamedTuple):
@@ -165,7 +169,7 @@ class LocalFolder:
 
     def stamp(self, name: str) -> Stamp:
         found = (self.path / name).stat()
-        return Stamp(found.st_mtime, f"{found.st_ino} {found.st_mtime_ns}")
+        return Stamp(found.st_mtime, f"{found.st_ino} {found.st_mtime_ns}", found.st_size == 0)
 
     def files(self) -> dict[str, File]:
         found = dict[str, File]()
@@ -377,7 +381,8 @@ def create_once(folder: Folder, name: str, content: bytes) -> bool:
 
 def _stamp_of(found: Any) -> Stamp:
     """The stamp of a file by the metadata of obstore."""
-    return Stamp(found["last_modified"].timestamp(), f"{found['last_modified']} {found['e_tag']}")
+    identity = f"{found['last_modified']} {found['e_tag']}"
+    return Stamp(found["last_modified"].timestamp(), identity, found["size"] == 0)
 
 
 def _nanoseconds(found: Any) -> int:

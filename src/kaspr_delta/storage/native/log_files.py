@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from kaspr_delta.errors import SetupError
 from kaspr_delta.storage.commit_info import CommitInfo, counts_of
 from kaspr_delta.storage.folders import Folder, Stamp
 from kaspr_delta.storage.gone import table_gone
@@ -79,12 +80,24 @@ def newest_in(location: Folder) -> Commit:
 
 
 def newest_head(location: Folder) -> Head | None:
-    """The newest commit of a table; None where there is no table."""
+    """The newest commit of a table; None where there is no table. Raises SetupError for one without a byte."""
     if not location.is_here:
         found = listed(location)
-        return None if found is None else found.head
-    newest = newest_version(location)
-    return None if newest is None else head_at(location, newest)
+        newest = None if found is None else found.head
+    else:
+        version = newest_version(location)
+        newest = None if version is None else head_at(location, version)
+    if newest is not None and newest.file.is_empty:
+        raise _empty_commit(location, newest.version)
+    return newest
+
+
+def _empty_commit(location: Folder, version: int) -> SetupError:
+    """The error for a commit whose file has no bytes. Delta takes it for one without rows, which they would be then."""
+    return SetupError(
+        f"the newest commit of the table {location.name} is an empty file, as after a loss of power: its rows would be"
+        f" lost without a word. Remove {location}/{commit_file(version)}, and run or write again"
+    )
 
 
 def head_at(location: Folder, version: int) -> Head | None:

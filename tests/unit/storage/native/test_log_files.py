@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kaspr_delta.errors import SetupError
 from kaspr_delta.storage.folders import BucketFolder, LocalFolder, Stamp
 from kaspr_delta.storage.native.log_files import (
     actions_of,
@@ -180,8 +181,20 @@ def test_in_a_bucket_a_look_at_a_log_lists_it_from_the_commit_that_was_the_newes
 
     monkeypatch.setattr(BucketFolder, "stamps", noted)
     for version in range(3):
-        bucket.write(commit_file(version), b"")
+        bucket.write(commit_file(version), b"{}")
     assert [newest_version(bucket) for _ in range(2)] == [2, 2]
-    bucket.write(commit_file(3), b"")
+    bucket.write(commit_file(3), b"{}")
     assert newest_in(bucket).version == 3
     assert asked == ["", f"{1:020}.json", f"{1:020}.json"]
+
+
+def test_a_newest_commit_without_a_byte_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    folder = LocalFolder(tmp_path / "orders")
+    (folder / "_delta_log").make()
+    for version, text in enumerate(("{}", "{}", "")):
+        folder.write(commit_file(version), text.encode())
+    for newest in (newest_head, newest_in):
+        with pytest.raises(SetupError, match=r"the table orders is an empty file.* Remove .*0002\.json, and run or"):
+            newest(folder)
+    folder.remove(commit_file(2))
+    assert newest_in(folder).version == 1
