@@ -5,7 +5,8 @@ KasprError
 ├── UsageError               a command or call that cannot be answered
 │   └── NotFoundError        a name that does not exist
 ├── SetupError               Java, Spark or the warehouse is not as needed; says how to fix it
-│   └── StoreError           a bucket does not answer or refuses
+│   ├── StoreError           a bucket does not answer or refuses
+│   └── DamagedTableError    a commit of a table has no content
 ├── AlreadyRunningError      the same resource runs in another process
 ├── RebuildNeededError       a resource cannot go on from its state: `kaspr-delta rebuild` makes a new one
 ├── SerializationError       a key or value that cannot be written or read
@@ -68,6 +69,10 @@ class NotFoundError(UsageError):
 
 class SetupError(KasprError):
     """The machine lacks something; the message is one sentence that says what to do."""
+
+
+class DamagedTableError(SetupError):
+    """The newest commit of a table has no content. Delta itself does not notice that; the message has the remedy."""
 
 
 class StoreError(SetupError, OSError):

@@ -11,7 +11,7 @@ from kaspr_delta.plan.definition.typed_tables import changed_columns
 from kaspr_delta.spec.ddl import Column, Type, columns_of
 from kaspr_delta.storage.layout import KEY, WRITTEN_AT, Layout, key_text
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.readable import read_errors
+from kaspr_delta.storage.native.readable import read_errors, reason_of
 from kaspr_delta.storage.plan_tables import tables_kept_by
 
 _OF_PLAIN = {"key", "value", "window_start"}
@@ -78,7 +78,7 @@ def with_remedy(ref: ResourceRef, reasons: Iterable[str]) -> str:
 def stored_misfits(delta: DeltaRs, plan: Plan) -> dict[ResourceRef, str]:
     """The tables in a folder, and the results of joins of JSON, that do not fit, with the reasons; as `run` finds them.
 
-    A table that cannot be read is left to whoever reads it.
+    Nor do resources run whose table cannot be read.
     """
     found: dict[ResourceRef, str] = {}
     for resource in resources_with_tables(plan):
@@ -88,7 +88,8 @@ def stored_misfits(delta: DeltaRs, plan: Plan) -> dict[ResourceRef, str]:
         layout = next(layout for table, layout in tables_kept_by(plan, resource.ref) if table == name)
         try:
             looked = delta.columns_and_properties(name) if delta.has_folder(name) else None
-        except read_errors():
+        except read_errors() as error:
+            found[resource.ref] = f"its table '{name}' cannot be read: {reason_of(error)}"
             continue
         if looked is not None:
             has, key = looked[0], looked[1].get(KEY)

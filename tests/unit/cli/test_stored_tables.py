@@ -95,3 +95,22 @@ def test_a_join_of_tables_of_others_does_not_wait_for_its_own_results(tmp_path: 
     shown = kaspr("--warehouse", tmp_path / "wh", "get", "joins").out
     assert "True" in shown
     assert "False" not in shown
+
+
+@pytest.mark.parametrize(("content", "reason"), [("", "is an empty file"), ("no JSON", "cannot be read")])
+def test_a_table_whose_newest_commit_is_damaged_is_not_ready(
+    tmp_path: Path, kaspr: Kaspr, content: str, reason: str
+) -> None:
+    run = partial(kaspr, "--warehouse", tmp_path / "wh")
+    (tmp_path / "shop.yaml").write_text(manifests("shop", PLAIN))
+    run("apply", "-f", tmp_path / "shop.yaml")
+    for row in ('{"a": 1}', '{"a": 2}'):
+        assert run("table", "t", "put", "k", row).code == 0
+    newest = max((tmp_path / "wh" / "shop" / "t" / "_delta_log").glob("*.json"))
+    newest.write_text(content)
+    assert "False" in run("get", "table", "t").out
+    assert reason in " ".join(run("describe", "table", "t").out.split())
+    if not content:  # Spark would tell of the other one
+        put = run("table", "t", "put", "k", '{"a": 3}')
+        assert (put.code, reason in " ".join(put.err.split())) == (2, True)
+        assert newest.read_text() == content

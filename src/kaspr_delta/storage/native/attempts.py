@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kaspr_delta.errors import first_line
+from kaspr_delta.errors import DamagedTableError, first_line
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.dialect import DATAFUSION
 from kaspr_delta.storage.native.delta_rs import DeltaRs, copy_to, in_spite_of_others, is_refused, selected
@@ -55,7 +55,8 @@ class Attempts:
     ) -> Result | None:
         """The same for an action on the opened table and what is known of it.
 
-        Its error is raised unless the operation is ``repeatable``: it may have come after the commit.
+        Its error is raised unless the operation is ``repeatable``: it may have come after the commit. DamagedTableError
+        is raised in any case.
         """
 
         def attempted() -> Result | None:
@@ -66,6 +67,8 @@ class Attempts:
 
         try:
             return in_spite_of_others(attempted) if repeatable else attempted()
+        except DamagedTableError:
+            raise
         except Exception as error:
             if is_refused(error):
                 return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from kaspr_delta.errors import SetupError
+from kaspr_delta.errors import DamagedTableError
 from kaspr_delta.storage.commit_info import CommitInfo, counts_of
 from kaspr_delta.storage.folders import Folder, Stamp
 from kaspr_delta.storage.gone import table_gone
@@ -80,7 +80,7 @@ def newest_in(location: Folder) -> Commit:
 
 
 def newest_head(location: Folder) -> Head | None:
-    """The newest commit of a table; None where there is no table. Raises SetupError for one without a byte."""
+    """The newest commit of a table; None where there is no table. Raises DamagedTableError for one without a byte."""
     if not location.is_here:
         found = listed(location)
         newest = None if found is None else found.head
@@ -92,9 +92,9 @@ def newest_head(location: Folder) -> Head | None:
     return newest
 
 
-def _empty_commit(location: Folder, version: int) -> SetupError:
+def _empty_commit(location: Folder, version: int) -> DamagedTableError:
     """The error for a commit whose file has no bytes. Delta takes it for one without rows, which they would be then."""
-    return SetupError(
+    return DamagedTableError(
         f"the newest commit of the table {location.name} is an empty file, as after a loss of power: its rows would be"
         f" lost without a word. Remove {location}/{commit_file(version)}, and run or write again"
     )
