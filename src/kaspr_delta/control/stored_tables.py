@@ -78,7 +78,7 @@ def with_remedy(ref: ResourceRef, reasons: Iterable[str]) -> str:
 def stored_misfits(delta: DeltaRs, plan: Plan) -> dict[ResourceRef, str]:
     """The tables in a folder, and the results of joins of JSON, that do not fit, with the reasons; as `run` finds them.
 
-    Nor do resources run whose table cannot be read.
+    Those that cannot be read are among them.
     """
     found: dict[ResourceRef, str] = {}
     for resource in resources_with_tables(plan):
