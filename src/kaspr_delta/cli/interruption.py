@@ -114,9 +114,9 @@ def _is_overtaken(state: bytes, revision: str) -> bool:
     """
     if _REVISION not in state:
         return False
-    deployed = [_order(found.decode()) for found in (*_WHEEL.findall(state), *_PINNED.findall(state))]
-    newer = any(one > _order(installed("kaspr-delta") or "") for one in deployed)
-    return revision.encode() not in state or newer
+    running = _order(installed("kaspr-delta") or "")
+    deployed = (_order(found.decode()) for found in (*_WHEEL.findall(state), *_PINNED.findall(state)))
+    return revision.encode() not in state or any(one > running for one in deployed)
 
 
 def _order(version: str) -> tuple[list[int], int]:

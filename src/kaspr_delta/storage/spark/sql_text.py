@@ -31,16 +31,18 @@ def creation(namespace: Namespace, table: str, layout: Layout, properties: Mappi
         f" LOCATION {SPARK.text(location)}" if location is not None else "",
         f" COMMENT {SPARK.text(storage.comment)}" if storage.comment else "",
     )
-    comments = dict(storage.column_comments)
-    commented = ", ".join(
-        f"{column} COMMENT {SPARK.text(comments[column.name])}" if column.name in comments else str(column)
-        for column in columns_of(layout.columns)
-    )
-    columns = commented if comments else layout.columns
     return (
-        f"CREATE TABLE IF NOT EXISTS {namespace.identifier(table)} ({columns}) USING DELTA{''.join(clauses)}"
+        f"CREATE TABLE IF NOT EXISTS {namespace.identifier(table)} ({_commented(layout)}) USING DELTA{''.join(clauses)}"
         f" TBLPROPERTIES ({listed(properties)})"
     )
+
+
+def _commented(layout: Layout) -> str:
+    """The columns of a layout, with their comments."""
+    comments = {name: f" COMMENT {SPARK.text(text)}" for name, text in layout.storage.column_comments}
+    if not comments:
+        return layout.columns
+    return ", ".join(f"{column}{comments.get(column.name, '')}" for column in columns_of(layout.columns))
 
 
 def alterations(
