@@ -36,6 +36,7 @@ from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan, TopicP
 from kaspr_delta.plan.definition.waiting import in_words, without_waiting
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.runtime.applying import only_applied_plan, only_plan, updated
+from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.runtime.session import databricks_session, session_for
 from kaspr_delta.runtime.typed_tables import TypedTables, with_stored_results
 from kaspr_delta.settings import warehouse_location
@@ -52,6 +53,7 @@ from kaspr_delta.storage.namespace import Warehouse, lock_in_time
 from kaspr_delta.storage.opening import folder_tables, open_tables, opened_system, tables_of_system
 from kaspr_delta.storage.plan_tables import Settles, tables_of
 from kaspr_delta.storage.settled import Settled
+from kaspr_delta.storage.stored_results import Replacement, problems_of, result_layout_of, results_to_replace
 from kaspr_delta.storage.system_tables import RetryTables, known_topics
 from kaspr_delta.storage.tables import Tables
 
@@ -379,9 +381,11 @@ class Application:
         with observed(self.plan, listener, is_test=not self._bound) as observer:
             runner = self._runner(observer, before)
             try:
-                return runner.until_quiet(self._refs(names), stop)
+                report = runner.until_quiet(self._refs(names), stop)
             finally:
                 self._tell(runner)
+        self._renew()
+        return report
 
     def run_continuously(
         self,
@@ -495,7 +499,9 @@ class Application:
         another process still runs the resource after ``patience`` seconds.
         """
         ref = self._rebuildable(resource, patience)
-        return self._runner(None).rebuild(ref, patience)
+        report = self._runner(None).rebuild(ref, patience)
+        self._renew()
+        return report
 
     def compare(self, resource: str, *, patience: float = 0) -> Comparison:
         """Compare the result of a resource with what a rebuild would make of it; the rows that differ are in a table.
@@ -507,6 +513,7 @@ class Application:
         runner = self._runner(None)
         comparison = runner.compare(ref, patience)
         self._tell(runner)
+        self._renew()
         return comparison
 
     def show(self, resource: str, result: Literal["new", "old"], *, patience: float = 0) -> int:
@@ -520,10 +527,13 @@ class Application:
         if self.plan.reaction(ref) != "side-by-side":
             raise UsageError(f"{ref} has no view that could show another result: it needs onChange: side-by-side")
         runner = self._runner(None)
+        number = 0
         if result == "new":
-            return runner.show(ref, patience)
-        runner.hide(ref, patience)
-        return 0
+            number = runner.show(ref, patience)
+        else:
+            runner.hide(ref, patience)
+        self._renew()
+        return number
 
     def _rebuildable(self, resource: str, patience: float) -> ResourceRef:
         kind, _, name = resource.partition("/")
@@ -657,7 +667,7 @@ class Application:
 
     def _refresh_foreign(self) -> None:
         """Make the plan again if tables of others have changed."""
-        if self._stale or self._reads_foreign:
+        if self._stale or self._reads_foreign or self._expects_results:
             self._stale = {}
             self._refresh()
 
@@ -675,7 +685,7 @@ class Application:
             return
         from kaspr_delta.runtime.resources import create_tables, create_views, declare_storage
 
-        if known == self._refreshed:
+        if known == self._refreshed and not self._expects_results:
             return
         if not listed:
             self.delta.create_schema(self.spark)  # lists its tables: another process may have dropped some
@@ -695,9 +705,14 @@ class Application:
         waiting = create_tables(self.spark, self.delta, known, has)
         plan = replace(self._typed, has=has).follow(without_waiting(known, waiting))
         plan, got = declare_storage(self.spark, self.delta, plan, has)
+        replaced = {join.ref for join in results_to_replace(self.plan)}
+        failed = create_views(self.spark, self.delta, plan, has, replaced)
+        self.plan = without_waiting(plan, failed)
+        for ref, table, _ in tables_of(plan):
+            if ref in failed:
+                got.pop(table, None)
         if got != layouts:
             self._settled.write(got)
-        self.plan = without_waiting(plan, create_views(self.spark, self.delta, plan))
         self._refreshed = known
 
     def _known_now(self) -> Plan:
@@ -732,11 +747,13 @@ class Application:
                 return True
             if runner.failed:
                 self._note_failures(runner, noted)
-            pause = _LOOK_AGAIN if self.plan.waiting else _LOOK_AFTER_FAILURE if runner.failed else math.inf
+            expects = self.plan.waiting or self._expects_results
+            pause = _LOOK_AGAIN if expects else _LOOK_AFTER_FAILURE if runner.failed else math.inf
             if time.monotonic() - looked <= pause and runner.failed == failed:
                 return False
             looked, failed = time.monotonic(), runner.failed
-            return any(map(self._is_rebuilt, self._stale.values())) or self._known_now() != self._refreshed
+            rebuilt = any(map(self._is_rebuilt, self._stale.values())) or self._are_replaced()
+            return rebuilt or self._known_now() != self._refreshed
 
         return changed
 
@@ -757,6 +774,26 @@ class Application:
             self._settled.forget()
         for ref, reason in runner.rebuilt.items():
             self._registry.note(kind_called(ref.kind), ref.name, REBUILT, f"{reason}: made anew, as onChange says")
+
+    @property
+    def _expects_results(self) -> bool:
+        """Whether results of joins had other columns when the plan was made. A process may have replaced them."""
+        return any(results_to_replace(self.plan))
+
+    def _renew(self) -> None:
+        """Make the plan again if results of joins may have been replaced."""
+        if self._expects_results:
+            self._refresh()
+
+    def _are_replaced(self) -> bool:
+        """Whether the result of a join that had other columns has those of its definition now, with all rows."""
+        for join in results_to_replace(self.plan):
+            with made_to_wait({}, join.ref):  # it may be dropped at this moment
+                is_whole = not Replacement(self.delta.namespace.checkpoints, join.ref).is_under_way
+                layout = result_layout_of(self.plan, join)
+                if is_whole and not problems_of(self.delta.columns(self.spark, join.result), layout):
+                    return True
+        return False
 
     def _note_failures(self, runner: Runner, noted: dict[ResourceRef, float]) -> None:
         """Append events of failures that have none from the last hour.
@@ -843,7 +880,12 @@ class Application:
         return [known[name] for name in wanted]
 
     def _readable(self, plan: JoinPlan | None, declared: JoinPlan | None) -> tuple[JoinPlan | None, Plan]:
-        """A join with the plan by which its results are read. If it waits, they are read as they are stored."""
+        """A join with the plan by which its results are read.
+
+        They are read as they are stored if it waits, or if only a rebuild gives them the columns of its definition.
+        """
+        if isinstance(plan, TableTableJoinPlan) and plan.other_columns:
+            plan, declared = None, plan
         if plan is None and declared is not None:
             stored = with_stored_results(self._spark, self.delta, self.declared, declared)
             return (None, self.plan) if stored is None else (stored.join(declared.name), stored)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.api.wanted import Wanted
 from kaspr_delta.storage.lazy_session import is_running
+from tests.connect import ON_CONNECT
 from tests.manifests import manifests
 
 MANIFESTS = """
@@ -36,6 +39,28 @@ PLACE = {"tags": {"a": "b"}, "sizes": [1, None], "inner": {"a": None}}
 def opened(folder: Path) -> Application:
     (folder / "shop.yaml").write_text(manifests("shop", MANIFESTS))
     return Application.open(folder / "shop.yaml", warehouse=folder / "wh")
+
+
+@pytest.mark.skipif(ON_CONNECT in os.environ, reason="its server has no other catalog")
+def test_an_application_in_a_folder_needs_no_current_catalog(spark: SparkSession, tmp_path: Path) -> None:
+    """A notebook may have used tables of another catalog before."""
+    jvm: Any = spark._jvm
+    jvm.java.lang.System.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
+    spark.conf.set("spark.sql.catalog.other", "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog")
+    spark.conf.set("spark.sql.catalog.other.url", f"jdbc:derby:memory:{tmp_path.name};create=true")
+    spark.conf.set("spark.sql.catalog.other.driver", "org.apache.derby.jdbc.EmbeddedDriver")
+    spark.catalog.setCurrentCatalog("other")
+    try:
+        (tmp_path / "shop.yaml").write_text(manifests("shop", MANIFESTS))
+        app = Application.open(tmp_path / "shop.yaml", warehouse=tmp_path / "wh", spark=spark)
+        app.table("orders").put({"O1": {"product": "P1"}})
+        app.table("products").put({"P1": PRODUCT})
+        app.run()
+        assert [*app.join("priced").to_dict()] == ["O1"]
+        spark.catalog.setCurrentCatalog("other")
+        assert app.sql("SELECT * FROM v_orders").count() == 1
+    finally:
+        spark.catalog.setCurrentCatalog("spark_catalog")
 
 
 @pytest.mark.usefixtures("spark")

@@ -9,14 +9,15 @@ from typing import Any
 from kaspr_delta.control.events import COMPARED
 from kaspr_delta.engine.batch.checkpoint import NEWEST_START, STATE_FORMAT, Start
 from kaspr_delta.engine.batch.migrations import check_format, migrations_from
-from kaspr_delta.errors import SetupError
+from kaspr_delta.errors import RebuildNeededError, SetupError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.plan.definition.state_definitions import compared_with, definition_of, rebuild_needed
+from kaspr_delta.plan.definition.state_definitions import OTHER_COLUMNS, compared_with, definition_of, rebuild_needed
 from kaspr_delta.plan.names import differences_table
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.storage.layout import EVENTS
 from kaspr_delta.storage.native.readable import readable
+from kaspr_delta.storage.stored_results import results_to_replace
 
 Query = Callable[[str, str], Sequence[dict[str, Any]]]
 """Returns the rows of a SELECT over a Delta table, which it calls ``t``; none where there is no table."""
@@ -50,6 +51,7 @@ def rebuilds_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:
     made = {ref: definition_of(plan, ref) for ref in plan.runs if plan.reaction(ref) != "rebuild"}
     starts = _starts(plan, query, [ref for ref, definition in made.items() if definition])
     found = {}
+    replaced = {join.ref for join in results_to_replace(plan)}
     for ref, start in starts.items():
         if isinstance(start, str):
             found[ref] = (
@@ -58,6 +60,8 @@ def rebuilds_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:
             )
             continue
         error = rebuild_needed(ref, start.definition, made[ref])
+        if error is None and ref in replaced:
+            error = RebuildNeededError(str(ref), OTHER_COLUMNS)
         if error is not None:
             compared = comparison_in(query, ref, made[ref]) if plan.reaction(ref) == "side-by-side" else ""
             found[ref] = str(error.after(compared))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
@@ -13,6 +13,7 @@ from kaspr_delta.storage.layout import KEY, WRITTEN_AT, Layout, key_text
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.readable import read_errors, reason_of
 from kaspr_delta.storage.plan_tables import tables_kept_by
+from kaspr_delta.storage.stored_results import is_result, problems_of
 
 _OF_PLAIN = {"key", "value", "window_start"}
 
@@ -59,6 +60,24 @@ def misfits(
     return [], [*problems, *(f"column '{'.'.join(path)}' is missing" for path, _ in added)]
 
 
+def is_replaced(
+    plan: Plan,
+    resource: TablePlan | TableTableJoinPlan,
+    table: str,
+    has: Collection[Column],
+    columns: Callable[[str], Collection[Column]],
+) -> bool:
+    """Whether a rebuild makes a table with these columns anew: the result of a join whose channel fits its definition.
+
+    ``columns`` are those of a table.
+    """
+    if isinstance(resource, TablePlan) or table != resource.result or not is_result(has):
+        return False
+    layout = next(layout for name, layout in tables_kept_by(plan, resource.ref) if name == resource.log)
+    wanted = {column.name for column in columns_of(layout.columns)}
+    return not problems_of([column for column in columns(resource.log) if column.name in wanted], layout)
+
+
 def other_key(layout: Layout, stored: str | None) -> list[str]:
     """The difference of a typed table's key: by another one it may have fewer rows. Older tables do not name theirs."""
     wanted = layout.named_key
@@ -81,6 +100,11 @@ def stored_misfits(delta: DeltaRs, plan: Plan) -> dict[ResourceRef, str]:
     Those that cannot be read are among them.
     """
     found: dict[ResourceRef, str] = {}
+
+    def columns(table: str) -> tuple[Column, ...]:
+        looked = delta.columns_and_properties(table)
+        return () if looked is None else looked[0]
+
     for resource in resources_with_tables(plan):
         if not isinstance(resource, TablePlan) and not is_plain(plan, resource):
             continue
@@ -88,12 +112,12 @@ def stored_misfits(delta: DeltaRs, plan: Plan) -> dict[ResourceRef, str]:
         layout = next(layout for table, layout in tables_kept_by(plan, resource.ref) if table == name)
         try:
             looked = delta.columns_and_properties(name) if delta.has_folder(name) else None
-        except read_errors() as error:
-            found[resource.ref] = f"its table '{name}' cannot be read: {reason_of(error)}"
-            continue
-        if looked is not None:
+            if looked is None:
+                continue
             has, key = looked[0], looked[1].get(KEY)
             reasons = [*misfits(resource, has, columns_of(layout.columns))[1], *other_key(layout, key)]
-            if reasons:
+            if reasons and not is_replaced(plan, resource, name, has, columns):
                 found[resource.ref] = with_remedy(resource.ref, reasons)
+        except read_errors() as error:
+            found[resource.ref] = f"its table '{name}' cannot be read: {reason_of(error)}"
     return found

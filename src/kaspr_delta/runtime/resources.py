@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -36,15 +36,15 @@ from kaspr_delta.plan.definition.joins import (
 )
 from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TaskPlan, TopicPlan
 from kaspr_delta.plan.names import current_view, differences_table, shown_table, value_view
+from kaspr_delta.runtime.current_views import create_current_view
 from kaspr_delta.runtime.failures import made_to_wait
-from kaspr_delta.spec.ddl import columns_of, quoted
 from kaspr_delta.storage import layout as layouts
 from kaspr_delta.storage.folders import discard
-from kaspr_delta.storage.layout import PAIR
 from kaspr_delta.storage.lazy_session import without_spark
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.plan_tables import Settles, tables_kept_by, tables_of
 from kaspr_delta.storage.side_by_side import side_by_side
+from kaspr_delta.storage.stored_results import Replacement, results_to_replace
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def remove_data(spark: SparkSession, delta: Tables, plan: Plan, ref: ResourceRef
     for table, _ in tables_kept_by(plan, ref):
         delta.drop(spark, table)
     discard(checkpoints_of(delta.namespace, ref))
+    Replacement(delta.namespace.checkpoints, ref).end()
 
 
 def create_tables(spark: SparkSession, delta: Tables, plan: Plan, has: Settles) -> dict[ResourceRef, str]:
@@ -116,12 +117,16 @@ def create_tables_here(delta: Tables, plan: Plan, has: Settles) -> dict[str, str
 def declare_storage(spark: SparkSession, delta: Tables, plan: Plan, has: Settles) -> tuple[Plan, dict[str, str]]:
     """Give the tables of a plan what manifests declare for them. The plan says what the catalog refused.
 
-    A table with a refused part is tried again each time. A part that is no longer declared stays. Returns also the
-    fingerprints of the layouts, by table, of tables without a refused part: they have got everything.
+    A table with a refused part is tried again each time. A part that is no longer declared stays. Results that a
+    rebuild makes anew are left alone. Returns also the fingerprints of the layouts, by table, of tables without a
+    refused part: they have got everything.
     """
     notices: list[str] = []
     got: dict[str, str] = {}
+    left_alone = {join.result for join in results_to_replace(plan)}
     for ref, table, layout in tables_of(plan):
+        if table in left_alone:
+            continue
         if layout.storage.fingerprint and not has(table, layout):
             errors: dict[ResourceRef, str] = {}
             with made_to_wait(errors, ref):  # it runs all the same
@@ -135,10 +140,13 @@ def declare_storage(spark: SparkSession, delta: Tables, plan: Plan, has: Settles
     return replace(plan, notices=(*plan.notices, *notices)), got
 
 
-def create_views(spark: SparkSession, delta: Tables, plan: Plan) -> dict[ResourceRef, str]:
+def create_views(
+    spark: SparkSession, delta: Tables, plan: Plan, has: Settles, replaced: Collection[ResourceRef]
+) -> dict[ResourceRef, str]:
     """Create, for SQL and BI, ``v_<name>`` of every schemaless table and result: keys and values as VARIANT.
 
-    A result that is compared with that of a changed definition also has its current view. Returns the resources whose
+    A result that is compared with that of a changed definition also has its current view, which is made anew for
+    joins whose results may have been ``replaced``. Returns the resources whose
     views cannot be made, with the reasons.
     """
     waiting: dict[ResourceRef, str] = {}
@@ -148,16 +156,8 @@ def create_views(spark: SparkSession, delta: Tables, plan: Plan) -> dict[Resourc
     for ref, reaction in plan.on_change:
         if reaction == "side-by-side" and ref in plan.runs:
             with made_to_wait(waiting, ref):
-                _create_current_view(spark, delta, plan, ref)
+                create_current_view(spark, delta, plan, ref, has, anew=ref in replaced)
     return waiting
-
-
-def _create_current_view(spark: SparkSession, delta: Tables, plan: Plan, ref: ResourceRef) -> None:
-    """Create the current view of a result, with the columns that it has now, unless there is one."""
-    table = plan.table_or_result(ref.name)
-    (result,) = (layout for name, layout in tables_kept_by(plan, ref) if name == table.delta_name)
-    columns = {name: quoted(name) for name in (column.name for column in columns_of(result.columns)) if name != PAIR}
-    delta.create_view(spark, current_view(ref.name), table.delta_name, columns, shown_table(ref.name))
 
 
 def _views_of(plan: Plan) -> Iterator[tuple[ResourceRef, str, dict[str, str]]]:
@@ -175,7 +175,7 @@ def _views_of(plan: Plan) -> Iterator[tuple[ResourceRef, str, dict[str, str]]]:
             },
         )
     for join in plan.joins:
-        if not isinstance(join, TableTableJoinPlan) or join.select is not None:
+        if not isinstance(join, TableTableJoinPlan) or join.select is not None or join.other_columns:
             continue  # no result table, or one with its own columns
         columns = {"key": _variant("key", raw=False)}
         for name, kind in zip(("left", "right"), plan.column_types(join), strict=True):

@@ -21,8 +21,10 @@ from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.engine.retention import clean_logs, remove_old
 from kaspr_delta.errors import NotQuietError, RebuildNeededError, may_pass
 from kaspr_delta.plan.definition.application import Plan, Stage
+from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, names_topics
 from kaspr_delta.plan.definition.waiting import without_waiting
+from kaspr_delta.runtime.current_views import create_current_view
 from kaspr_delta.runtime.failures import Failures, disk_errors_explained
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import run_of
@@ -184,12 +186,21 @@ class Runner:
     def show(self, ref: ResourceRef, patience: float = 0) -> int:
         """Let the current view show what ``rebuild`` would make. Returns the number of rows. Raises like it."""
         with self._alone(ref, patience) as recovery:
-            return recovery.show(self.spark)
+            number = recovery.show(self.spark)
+            self._turn_view(ref)
+        return number
 
     def hide(self, ref: ResourceRef, patience: float = 0) -> None:
         """Let the current view show the stored result. Raises like ``rebuild``."""
         with self._alone(ref, patience):
             hide(self.delta, self.spark, ref)
+            self._turn_view(ref)
+
+    def _turn_view(self, ref: ResourceRef) -> None:
+        """Make the current view anew where the columns of both results differ: else its rows have turned already."""
+        join = self.plan.join(ref.name) if ref.kind == "join" else None
+        if isinstance(join, TableTableJoinPlan) and join.other_columns:
+            create_current_view(self.spark, self.delta, self.plan, ref, anew=True)
 
     @contextlib.contextmanager
     def _alone(self, ref: ResourceRef, patience: float) -> Iterator[Recovery]:

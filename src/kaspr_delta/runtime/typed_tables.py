@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kaspr_delta.control.source_tables import columns_in_folder, is_missing, looked_up, policy_notice, refusal
 from kaspr_delta.control.stored_tables import (
     is_plain,
+    is_replaced,
     misfits,
     other_key,
     read_table,
@@ -20,14 +21,16 @@ from kaspr_delta.control.stored_tables import (
 )
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.joins import JoinPlan, SelectPlan, StoredTypes, TableTableJoinPlan
+from kaspr_delta.plan.definition.joins import JoinPlan, StoredTypes, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.plan.definition.waiting import without_waiting
+from kaspr_delta.plan.names import shown_table
 from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.spec.ddl import Column, Type, columns_of, quoted
-from kaspr_delta.storage.layout import PAIR, WRITTEN_AT, Layout
+from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.opening import folder_tables
 from kaspr_delta.storage.plan_tables import Settles, tables_kept_by
+from kaspr_delta.storage.stored_results import Replacement, as_stored, result_layout_of
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -72,8 +75,13 @@ class TypedTables:
         return without_waiting(replace(plan, joins=tuple(joins), notices=tuple(notices)), waiting)
 
     def follow(self, plan: Plan) -> Plan:
-        """Add new columns to the stored tables. A resource whose columns were removed or changed otherwise waits."""
+        """Add new columns to the stored tables. A resource whose columns were removed or changed otherwise waits.
+
+        A join of which only the result has other columns runs: it asks for a rebuild, which makes the result anew.
+        Resources that read it wait for that.
+        """
         waiting: dict[ResourceRef, str] = {}
+        to_replace: dict[ResourceRef, tuple[Column, ...]] = {}
         notices: list[str] = []
         for resource in resources_with_tables(plan):
             reasons: list[str] = []
@@ -83,14 +91,26 @@ class TypedTables:
                     if layout.names_key:
                         reasons += other_key(layout, self.delta.named_key(self.spark, table))
                     added, problems = self._widen(resource, table, has, wanted)
-                    reasons += problems
                     new += added
+                    if problems and not self.waits and is_replaced(plan, resource, table, has, self._columns):
+                        to_replace[resource.ref] = has
+                    else:
+                        reasons += problems
+            if isinstance(resource, TableTableJoinPlan) and self._is_being_replaced(plan, resource):
+                to_replace.setdefault(resource.ref, columns_of(result_layout_of(plan, resource).columns))
             if new:
                 names = ", ".join(dict.fromkeys(new))
                 notices.append(f"{resource.ref} has more columns from now on: {names}. Rows get them when they change")
             if reasons:
                 waiting[resource.ref] = with_remedy(resource.ref, reasons)
-        return replace(without_waiting(plan, waiting), notices=(*plan.notices, *notices))
+        joins = (
+            replace(join, other_columns=to_replace.get(join.ref, ())) if isinstance(join, TableTableJoinPlan) else join
+            for join in plan.joins
+        )
+        readers = {reader: f"waits for {ref}" for ref in to_replace for reader in plan.readers_of_result(ref.name)}
+        waiting = {**readers, **waiting}
+        plan = replace(plan, joins=tuple(joins), notices=(*plan.notices, *notices))
+        return without_waiting(plan, waiting)
 
     def columns_of_source(self, table: str) -> tuple[Column, ...] | str | None:
         """Implements ColumnsOf: by delta-rs in a folder, here or in a bucket, if it can, else by Spark."""
@@ -119,15 +139,25 @@ class TypedTables:
     ) -> Iterator[tuple[str, Layout, tuple[Column, ...], tuple[Column, ...]]]:
         """The existing tables of a resource, with their layouts, their columns, and those that they should have.
 
-        See ``is_plain``. In the other tables of a join, columns that only an older version wrote do not count.
+        See ``is_plain``. In the other tables of a join, columns that only an older version wrote do not count. The rows
+        that a current view shows are not among them: whoever makes the view makes that table anew.
         """
         only = read_table(resource) if is_plain(plan, resource) else None
         for name, layout in tables_kept_by(plan, resource.ref):
+            if name == shown_table(resource.name):
+                continue
             if name == (only or name) and not self.has(name, layout) and self.delta.exists(self.spark, name):
                 has, wanted = self.delta.columns(self.spark, name), columns_of(layout.columns)
                 if not isinstance(resource, TablePlan) and name != resource.result:
                     has = tuple(column for column in has if column.name in {one.name for one in wanted})
                 yield name, layout, has, wanted
+
+    def _is_being_replaced(self, plan: Plan, join: TableTableJoinPlan) -> bool:
+        replacement = Replacement(self.delta.namespace.checkpoints, join.ref)
+        return not self.has(join.result, result_layout_of(plan, join)) and replacement.is_under_way
+
+    def _columns(self, table: str) -> tuple[Column, ...]:
+        return self.delta.columns(self.spark, table)
 
     def _widen(
         self,
@@ -164,11 +194,8 @@ def with_stored_results(spark: SparkSession, delta: Tables, plan: Plan, join: Jo
         return _with_sides(plan, join, {join.right: None} if isinstance(join.right, str) else {}) if there else None
     if not delta.exists(spark, join.result):
         return None
-    columns = delta.columns(spark, join.result)
-    selects = any(column.name == PAIR for column in columns)
-    shown = tuple(column for column in columns if column.name not in {"key", WRITTEN_AT, PAIR})
     types = TypedTables(spark, delta).stored_types(join)
-    stored = replace(join, select=SelectPlan((), None, shown) if selects else None, stored=types)
+    stored = as_stored(join, delta.columns(spark, join.result), types)
     return _with_sides(plan, stored, {join.left: types[0], join.right: types[1]})
 
 

@@ -51,6 +51,12 @@ class File(NamedTuple):
 _PART = 8 << 20
 # Parts of a file that are uploaded at once, while the next one is read.
 _UPLOADS = 2
+LOG_FOLDER = "_delta_log"
+"""The folder in that of a Delta table with its commits."""
+# The names of folders that are being removed.
+_REMOVED = ".removed-"
+# Files that one request removes.
+_AT_ONCE = 1_000
 
 
 class Folder(Protocol):
@@ -126,6 +132,12 @@ class Folder(Protocol):
 
     def remove_all(self) -> None:
         """Remove the folder with everything in it, if it is there."""
+
+    def remove_table(self) -> None:
+        """Remove the folder of a Delta table, if it is there. What a kill leaves is no table, or an older version.
+
+        Files that a kill has left on this machine are removed with the next table.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +248,17 @@ class LocalFolder:
     def remove_all(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.path)
+
+    def remove_table(self) -> None:
+        removed = self.path.with_name(f"{_REMOVED}{uuid.uuid4().hex}")
+        try:
+            self.path.rename(removed)
+        except OSError:  # it is not there, or a volume renames no folders
+            removed = self.path
+        for left in set(self.path.parent.glob(f"{_REMOVED}*")) - {removed}:
+            shutil.rmtree(left, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(removed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +371,15 @@ class BucketFolder:
         with _library(self.uri) as obstore:
             for some in obstore.list(self._store, f"{self._at('.')}/"):
                 obstore.delete(self._store, [one["path"] for one in some])
+
+    def remove_table(self) -> None:
+        with _library(self.uri) as obstore:
+            log = obstore.list(self._store, f"{self._at(LOG_FOLDER)}/")
+            # The newest commit before the others.
+            paths = sorted((one["path"] for some in log for one in some), reverse=True)
+            for first in range(0, len(paths), _AT_ONCE):
+                obstore.delete(self._store, paths[first : first + _AT_ONCE])
+        self.remove_all()
 
     def _at(self, name: str) -> str:
         """The key of a name in the bucket."""

@@ -87,8 +87,8 @@ class FolderNamespace:
 
     @property
     def schema(self) -> str:
-        """The schema, quoted for SQL."""
-        return quoted(self.registered_as)
+        """The schema, quoted for SQL. It names its catalog: the current one of a session may be another."""
+        return f"spark_catalog.{quoted(self.registered_as)}"
 
     @property
     def checkpoints(self) -> Folder:

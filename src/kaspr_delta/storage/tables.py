@@ -280,17 +280,26 @@ class Tables:
         added = ", ".join(f"{'.'.join(map(quoted, path))} {kind}" for path, kind in columns)
         self._commit(spark, table, f"ALTER TABLE {self.namespace.identifier(table)} ADD COLUMNS ({added})")
 
-    def create_view(
-        self, spark: SparkSession, view: str, table: str, columns: Mapping[str, str], instead: str | None = None
+    def create_view(  # noqa: PLR0913, PLR0917  the view, and its parts
+        self,
+        spark: SparkSession,
+        view: str,
+        table: str,
+        columns: Mapping[str, str],
+        instead: str | None = None,
+        only: str = "true",
     ) -> None:
         """Create a view over a table unless it exists. ``columns``: column name to SQL expression.
 
-        Rows of the table ``instead`` stand for those with the same key; without ``keep`` they only hide them.
+        Rows of the table ``instead`` stand for those with the same key; without ``keep`` they only hide them. ``only``
+        is the condition for rows of a table that is shown alone.
         """
         if view in self._listed:
             return
         selected = ", ".join(f"{expression} AS {quoted(name)}" for name, expression in columns.items())
         select = f"SELECT {selected} FROM {self.namespace.identifier(table)}"
+        if only != "true":
+            select += f" WHERE {only}"
         if instead is not None:
             other = self.namespace.identifier(instead)
             select += (
@@ -302,9 +311,18 @@ class Tables:
     def drop(self, spark: SparkSession, table: str) -> None:
         """Remove a table and its rows, for good. The folder of an external table stays, with its history."""
         self._listed.discard(table)
-        if self.namespace.declared_location(table) is not None and self.exists(spark, table):
+        if self.files_stay_at(table) is not None and self.exists(spark, table):
             self._commit(spark, table, f"DELETE FROM {self.namespace.identifier(table)}")
         spark.sql(f"DROP TABLE IF EXISTS {self.namespace.identifier(table)}")
+
+    def files_stay_at(self, table: str) -> str | None:
+        """The location of the files that ``drop`` leaves there, those of an external table; None: it removes them."""
+        return self.namespace.declared_location(table)
+
+    @property
+    def keeps_views(self) -> bool:
+        """Whether views outlive the session."""
+        return True
 
     def drop_view(self, spark: SparkSession, view: str) -> None:
         """Remove a view."""

@@ -129,6 +129,13 @@ def test_what_cannot_be_removed_is_an_error_unless_nobody_needs_it(
             folder.remove_all()
         discard(folder)
     assert folder.has_file("rows")
-    folder.remove_all()
-    folder.remove_all()
-    assert not folder.has_folder(".")
+    with monkeypatch.context() as patched:
+        patched.setattr("os.unlink", refused)
+        with pytest.raises(PermissionError):
+            folder.remove_table()
+    assert not folder.has_folder(".")  # a table is gone at once, and its files with the next one
+    assert [*tmp_path.rglob("rows")]
+    for _ in range(2):
+        folder.remove_table()
+        folder.remove_all()
+    assert [*tmp_path.iterdir()] == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -23,6 +23,7 @@ from kaspr_delta.engine.batch.topic_commit import DirectAppend, announced_record
 from kaspr_delta.engine.rows.local_rows import LocalRows, set_adaptive
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
+from kaspr_delta.errors import SetupError
 from kaspr_delta.storage.layout import DELAY
 from kaspr_delta.storage.lazy_session import check_unused
 from kaspr_delta.storage.tables import Tables
@@ -155,14 +156,26 @@ class BatchRunner:
         The caller has the lock of the table group. Raises SetupError for a format that this version cannot read.
         """
         unfolded = self.log.read_end(spark, folded.get(str(self.resource.ref), {}))
-        if self.log.end.start is not None:
-            check_format(self.resource.ref, self.log.end.start.format)
+        start = self.log.end.start
+        if start is not None:
+            check_format(self.resource.ref, start.format)
+        if unfolded and start is not None and start.definition != self.resource.definition:
+            self._check_columns(spark, [metadata for _, metadata in unfolded])
         self.folding.resume(spark, folded)
         # Together: a fold of them may have died half-way, and an older batch must not undo a newer one.
         log = self.log
         committed = [Committed(one, log.unfolded(spark, one.before, one), metadata) for one, metadata in unfolded]
         if committed:
             self.report(self.folding.fold(spark, committed))
+
+    def _check_columns(self, spark: SparkSession, unfolded: Sequence[BatchMetadata]) -> None:
+        """Raise SetupError if batches that another definition has committed do not fit the result of this one."""
+        if any(one.replaces for one in unfolded) or self.resource.has_other_columns(spark):
+            raise SetupError(
+                f"{self.resource.ref} has batches of its definition before this one, which a killed run did not fold,"
+                " and the results of the two have other columns: apply the definition before this one, run it once, and"
+                " apply this one again"
+            )
 
     def read_log_end(self, spark: SparkSession) -> None:
         """Read from the log how to continue, if another process commits to it too. The caller has the lock."""

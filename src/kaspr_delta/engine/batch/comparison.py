@@ -56,7 +56,9 @@ def compare(
     result, effects, delta = _result_of(resource), decision.effects, resource.delta
     rows: Frame = arrow_schema(DIFFERENCES.columns).empty_table()
     if effects.max_rows != 0:  # rows on the driver may lack columns where there are none
-        rows = differences(result, resource.result_rows(effects).df, delta.read(spark, result.plan.delta_name))
+        stored = resource.stored_result(spark) or result
+        before = delta.read(spark, result.plan.delta_name).select(stored.key, stored.value.alias("before"))
+        rows = differences(result, resource.result_rows(effects).df, before)
     table = differences_table(resource.ref.name)
     delta.create(spark, table, DIFFERENCES)
     delta.replace(spark, rows, table)
@@ -115,10 +117,11 @@ def _result_of(resource: Resource[Any]) -> KeyedTable:
 def differences(result: KeyedTable, new: DataFrame, stored: DataFrame) -> DataFrame:
     """Rows of DIFFERENCES. ``new`` are all rows that may differ from the stored ones, with ``keep``.
 
-    Rows that differ only in the time at which they were written are equal.
+    ``stored`` has the columns key and before, the value as text. Rows that differ only in the time at which they were
+    written are equal.
     """
     after = new.select(result.key, F.when(F.col("keep"), result.value).alias("after"))
-    rows = after.join(stored.select(result.key, result.value.alias("before")), "key", "left")
+    rows = after.join(stored, "key", "left")
     is_new, is_gone = F.col("before").isNull(), F.col("after").isNull()
     kind = F.when(is_new, "added").when(is_gone, "removed").otherwise("changed").alias("difference")
     return rows.where(~F.col("before").eqNullSafe(F.col("after"))).select("key", kind, "before", "after")

@@ -155,6 +155,9 @@ class Folding:
         Unless ``with_state``, their states are deferred.
         """
         first, last = batches[0].id, batches[-1]
+        replaces = any(one.metadata.replaces for one in batches)
+        if replaces:
+            self.resource.replace_result(spark)
         if with_state:
             self._fold_state(spark)
         elif self._state_folded is None or self._state_folded.checkpoint != first.checkpoint:
@@ -185,6 +188,8 @@ class Folding:
             record_progress(self.delta, spark, str(self.resource.ref), one.id, report)
             reports.append((one.id, report))
         self._folded = last.id
+        if replaces:
+            self.resource.end_replacement()
         if with_state and self._state_folded is not None:
             self._record_state(spark, last.id)
         return reports

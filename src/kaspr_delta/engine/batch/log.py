@@ -30,7 +30,8 @@ class BatchMetadata:
     ``stream`` is the last batch of the streaming query that is in the log, -1 before the first. ``rows_in`` and
     ``counts`` say how much the batch processed. ``state`` is handed to the resource's next batch. With ``direct`` the
     batch is only announced: the append to a topic commits it. ``folds``: the first batch of a checkpoint has
-    something to fold. (Older logs do not have it: there ``rows_in`` is not 0.)
+    something to fold. (Older logs do not have it: there ``rows_in`` is not 0.) ``replaces``: it has all rows of the
+    result, whose table is made anew, with other columns, before it is folded.
     """
 
     stream: int = -1
@@ -39,6 +40,7 @@ class BatchMetadata:
     state: Mapping[str, Any] = field(default_factory=dict)
     direct: CommitIntent | None = None
     folds: bool = False
+    replaces: bool = False
 
     @property
     def needs_fold(self) -> bool:

@@ -264,6 +264,8 @@ def _goes_on(runner: BatchRunner, spark: SparkSession, folded: Mapping[str, Mapp
     start, resource = runner.log.end.start, runner.resource
     if start is None or not start.tables or start.format != STATE_FORMAT or runner.folding.state_lags(folded):
         return False
+    if resource.expects_other_columns:
+        return False
     changed = rebuild_needed(resource.ref, start.definition, resource.definition) is not None
     return not changed and not runner.sources_changed(spark)
 

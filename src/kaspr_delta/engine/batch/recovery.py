@@ -21,7 +21,7 @@ from kaspr_delta.engine.batch.progress import folded_batches
 from kaspr_delta.engine.batch.resource import Begun, Resource
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.errors import KasprError, RebuildNeededError, SetupError
-from kaspr_delta.plan.definition.state_definitions import rebuild_needed
+from kaspr_delta.plan.definition.state_definitions import OTHER_COLUMNS, rebuild_needed
 from kaspr_delta.storage.gone import is_gap, why_the_feed_ends
 
 
@@ -52,10 +52,12 @@ class Recovery:
             start = runner.log.end.start
             migrated = None if start is None or start.format == STATE_FORMAT else start.format
             if start is not None:
-                changed = _changed(runner.resource, start)
+                changed = _changed(runner.resource, start, spark)
                 if changed is not None:
                     self._begin(spark, again=True)
                     return Recovered(migrated, changed.reason)
+                if runner.resource.expects_other_columns:  # they fit by now
+                    runner.resource.end_replacement()
                 self._migrate(spark, start)
             if start is None or runner.sources_changed(spark):
                 self._begin(spark)
@@ -78,12 +80,12 @@ class Recovery:
         May be repeated. The state is not touched, except for the migration steps of an older format.
         """
         with self._resumed(spark):
-            return compare(self.runner.resource, spark, *self._first(spark, again=True))
+            return compare(self.runner.resource, spark, *self._first_again(spark))
 
     def show(self, spark: SparkSession) -> int:
         """Let the current view show the result that a rebuild would make; return the number of rows that may differ."""
         with self._resumed(spark):
-            decision, _ = self._first(spark, again=True)
+            decision, _ = self._first_again(spark)
             return show(self.runner.resource, spark, decision)
 
     def fill_gap(self, spark: SparkSession, error: Exception) -> bool:
@@ -172,27 +174,66 @@ class Recovery:
         A state that is made ``again`` is folded even without differences: dead letters may have to go.
         """
         timing = BatchTiming()
-        self._commit_first(spark, self._first(spark, again=again), timing, again=again)
+        replaces = self.runner.resource.has_other_columns(spark)
+        if replaces:
+            self._check_result(spark)
+        first = self._first(spark, again=again, replaces=replaces)
+        self._commit_first(spark, first, timing, again=again, replaces=replaces)
 
-    def _first(self, spark: SparkSession, *, again: bool) -> Begun:
-        """The first decision of a new checkpoint. The tables of a state that is made ``again`` are migrated before."""
+    def _check_result(self, spark: SparkSession) -> None:
+        """Raise SetupError if a result with other columns must not or cannot be made anew."""
+        resource, start = self.runner.resource, self.runner.log.end.start
+        if resource.result is None:
+            return
+        table, ref = resource.result.plan.delta_name, resource.ref
+        location = resource.delta.files_stay_at(table)
+        if start is None and resource.delta.count(spark, table):
+            raise SetupError(
+                f"{ref} cannot begin: its table {table} has other columns, and rows that it has not written. Give the"
+                " join another name, or drop that table"
+            )
+        if location is not None:
+            raise SetupError(
+                f"{ref} cannot be rebuilt: its table {table} has other columns, and the files of this external table"
+                f" would stay at {location}. Make the join anew: kaspr-delta delete {ref.kind} {ref.name} --purge,"
+                " remove that folder, and apply it again"
+            )
+
+    def _first(self, spark: SparkSession, *, again: bool, replaces: bool) -> Begun:
+        """The first decision of a new checkpoint. The tables of a state that is made ``again`` are migrated before.
+
+        It has all rows where there is no log, and where it ``replaces`` the result.
+        """
         end = self.runner.log.end
         if again and end.start is not None:
             self._mend(spark, end.start)
-        return self.runner.resource.begin(spark, end.metadata.state, log_is_new=end.start is None)
+        everything = end.start is None or replaces
+        return self.runner.resource.begin(spark, end.metadata.state, log_is_new=everything)
 
-    def _commit_first(
-        self, spark: SparkSession, begun: Begun, timing: BatchTiming, *, again: bool = False, goes_on: bool = False
+    def _first_again(self, spark: SparkSession) -> Begun:
+        """The first decision of a rebuild."""
+        return self._first(spark, again=True, replaces=self.runner.resource.has_other_columns(spark))
+
+    def _commit_first(  # noqa: PLR0913  the batch, and what it is
+        self,
+        spark: SparkSession,
+        begun: Begun,
+        timing: BatchTiming,
+        *,
+        again: bool = False,
+        goes_on: bool = False,
+        replaces: bool = False,
     ) -> None:
-        """Commit and fold the first batch of a new checkpoint (see ``Log.begin``)."""
+        """Commit and fold the first batch of a new checkpoint (see ``Log.begin``, and ``BatchMetadata.replaces``)."""
         runner, (decision, positions) = self.runner, begun
         tables = table_ids(runner, spark)
         times = commit_times(runner, spark, positions) if tables else {}
         ids = {} if tables else ids_of_sources(runner, spark)
         start = Start(runner.resource.definition, positions, tables=tables, times=times, ids=ids)
         timing.done("decide")
-        folds = again or decision.effects.max_rows != 0
-        metadata = BatchMetadata(-1, decision.rows_in, decision.counts, decision.state, folds=folds)
+        folds = again or replaces or decision.effects.max_rows != 0
+        counts, state = decision.counts, decision.state
+        metadata = BatchMetadata(-1, decision.rows_in, counts, state, folds=folds, replaces=replaces)
         first, rows = runner.log.begin(decision.effects, metadata, start, goes_on=goes_on)
         timing.done("commit")
         if folds:
@@ -232,9 +273,11 @@ def cannot_go_on(resource: Resource[Any], reason: str) -> KasprError:
     )
 
 
-def _changed(resource: Resource[Any], start: Start) -> RebuildNeededError | None:
+def _changed(resource: Resource[Any], start: Start, spark: SparkSession) -> RebuildNeededError | None:
     """The error that the state was made by another definition, which is raised unless the resource rebuilds itself."""
     error = rebuild_needed(resource.ref, start.definition, resource.definition)
+    if error is None and resource.expects_other_columns and resource.has_other_columns(spark):
+        error = RebuildNeededError(str(resource.ref), OTHER_COLUMNS)
     if error is not None and not resource.rebuilds_itself:
         raise error
     return error

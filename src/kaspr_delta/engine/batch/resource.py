@@ -220,6 +220,28 @@ class Resource(Generic[PlanT]):
         """The table that shows its state. None without one, and over streams: then a rebuild cannot be compared."""
         return None
 
+    def stored_result(self, spark: SparkSession) -> KeyedTable | None:
+        """``result`` with the columns that it has: until a rebuild it may have those of an earlier definition."""
+        return self.result
+
+    @property
+    def expects_other_columns(self) -> bool:
+        """Whether ``has_other_columns`` when the application was opened: else each run would look."""
+        return False
+
+    def has_other_columns(self, spark: SparkSession) -> bool:
+        """Whether ``result`` has columns that do not fit the definition, and that only a rebuild replaces."""
+        return False
+
+    def replace_result(self, spark: SparkSession) -> None:
+        """Make ``result`` anew, without rows, if it has other columns. May be repeated.
+
+        Readers wait from then on until ``end_replacement``.
+        """
+
+    def end_replacement(self) -> None:
+        """Let readers go on: the result has its rows again."""
+
     def result_rows(self, effects: Rows) -> Rows:
         """The rows that the effects of one batch write to ``result``, as it stores them, with a column ``keep``."""
         raise NotImplementedError

@@ -74,7 +74,7 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
 
     def _emissions(self, keys: Rows) -> Rows:
         """The identities of the stored results of keys: columns key, emitted."""
-        if self.plan.select is not None:
+        if self.stored_result(keys.spark).plan.typed is not None:  # a select has made it
             rows = stored_rows(self.delta, keys.spark, self.plan.result, keys, {})
             return rows.select("key", nw.col(PAIR).alias("emitted"))
         hashes = {"left_hash": ("left", self.left.hash), "right_hash": ("right", self.right.hash)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -20,9 +21,11 @@ from kaspr_delta.engine.rows.keyed_table import KeyedTable, changed_keys
 from kaspr_delta.engine.rows.local_rows import set_adaptive, union_all
 from kaspr_delta.engine.rows.rows import Rows, exists, text, union_of
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
-from kaspr_delta.spec.ddl import Type
+from kaspr_delta.plan.names import current_view, value_view
+from kaspr_delta.spec.ddl import Column, Type
 from kaspr_delta.storage.layout import PAIR, RECORDS, SELECTED, WRITTEN_AT
 from kaspr_delta.storage.side_by_side import side_by_side
+from kaspr_delta.storage.stored_results import Replacement, as_stored, problems_of, result_layout_of
 from kaspr_delta.storage.tables import Commit, Merged, Scan, Upsert
 
 TableJoinPlanT = TypeVar("TableJoinPlanT", bound=TableTableJoinPlan)
@@ -128,6 +131,43 @@ class TableJoin(Resource[TableJoinPlanT]):
     @property
     def result(self) -> KeyedTable:
         return KeyedTable(self.delta, self.application.table_or_result(self.plan.name))
+
+    def stored_result(self, spark: SparkSession) -> KeyedTable:
+        columns = self._other_columns(spark) if self.expects_other_columns else None
+        if columns is None:
+            return self.result
+        join = as_stored(self.plan, columns, self.plan.stored)
+        joins = tuple(join if one.ref == self.ref else one for one in self.application.joins)
+        stored = replace(self.application, joins=joins)
+        return KeyedTable(self.delta, stored.table_or_result(self.plan.name))
+
+    @property
+    def expects_other_columns(self) -> bool:
+        return bool(self.plan.other_columns)
+
+    def has_other_columns(self, spark: SparkSession) -> bool:
+        return self._other_columns(spark) is not None
+
+    def replace_result(self, spark: SparkSession) -> None:
+        if not self.has_other_columns(spark):
+            return
+        self._replacement.begin()
+        for view in (value_view(self.plan.name), current_view(self.plan.name)):  # they name the old columns
+            self.delta.drop_view(spark, view)
+        self.delta.drop(spark, self.plan.result)
+        self.delta.create(spark, self.plan.result, result_layout_of(self.application, self.plan))
+
+    def end_replacement(self) -> None:
+        self._replacement.end()
+
+    @property
+    def _replacement(self) -> Replacement:
+        return Replacement(self.delta.namespace.checkpoints, self.ref)
+
+    def _other_columns(self, spark: SparkSession) -> tuple[Column, ...] | None:
+        """The columns of the stored result; None if they fit."""
+        columns = self.delta.columns(spark, self.plan.result)
+        return columns if problems_of(columns, result_layout_of(self.application, self.plan)) else None
 
     def result_rows(self, effects: Rows, *, several: bool = False) -> Rows:
         records, select = effects.filter(nw.col("kind").is_in(RECORDS)), self.plan.select

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -176,6 +176,13 @@ class Plan:
     def label_of(self, name: str) -> str:
         """The table of that name, or the join whose result stands for it, as ``kind/name``."""
         return f"table/{name}" if self.join_for_table(name) is None else f"join/{name}"
+
+    def readers_of_result(self, join: str) -> Iterator[ResourceRef]:
+        """The resources that read the result of a join of tables, not its channel."""
+        yield from (one.ref for one in self.joins if join in {one.left, one.right})
+        yield from (one.ref for one in self.aggregations if one.origin == join)
+        pipelines = (*self.agents, *self.tasks, *self.web_views)
+        yield from (one.ref for one in pipelines if f"join/{join}" in map(self.label_of, one.tables))
 
     def sides_of(self, join: TableTableJoinPlan) -> tuple[TablePlan, TablePlan]:
         """The left and right table of a join, with their columns in the order in which the join's channel has them."""

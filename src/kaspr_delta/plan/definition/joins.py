@@ -121,6 +121,8 @@ class ForeignKeyJoinPlan(_Join):
     picked: Picked | None = field(default=None, metadata=NOT_SHOWN)
     select: SelectPlan | None = field(default=None, metadata=NOT_SHOWN)
     stored: StoredTypes = field(default=(None, None), metadata=NOT_SHOWN)
+    # The columns of the stored result, where only a rebuild gives it those of the definition; empty: they fit.
+    other_columns: tuple[Column, ...] = field(default=(), metadata=NOT_SHOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,8 @@ class SameKeyJoinPlan(_Join):
     result: str
     select: SelectPlan | None = field(default=None, metadata=NOT_SHOWN)
     stored: StoredTypes = field(default=(None, None), metadata=NOT_SHOWN)
+    # The columns of the stored result, where only a rebuild gives it those of the definition; empty: they fit.
+    other_columns: tuple[Column, ...] = field(default=(), metadata=NOT_SHOWN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,9 @@ from kaspr_delta.plan.definition import joins
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 
+OTHER_COLUMNS = "its result has other columns than its definition gives it"
+"""The reason for a rebuild of a join whose definition has made the state, and whose result somebody has changed."""
+
 
 def definition_of(plan: Plan, ref: ResourceRef) -> Mapping[str, str]:
     """The definition of a resource's state, by names that people use. A change makes a rebuild due.

@@ -12,11 +12,11 @@ from typing import Any
 
 from kaspr_delta.errors import DamagedTableError
 from kaspr_delta.storage.commit_info import CommitInfo, counts_of
-from kaspr_delta.storage.folders import Folder, Stamp
+from kaspr_delta.storage.folders import LOG_FOLDER, Folder, Stamp
 from kaspr_delta.storage.gone import table_gone
 from kaspr_delta.storage.tables import Commit
 
-LOG = "_delta_log"
+LOG = LOG_FOLDER
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
 

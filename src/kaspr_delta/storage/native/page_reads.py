@@ -31,7 +31,7 @@ class NativePageReads(PageReads):
 
     def tables(self) -> Sequence[str]:
         folder = self.delta.namespace.home
-        return sorted(name for name in folder.names() if (folder / name).has_folder(LOG))
+        return sorted(name for name in folder.names() if name[0] != "." and (folder / name).has_folder(LOG))
 
     def history(self, table: str) -> History:
         if not self.delta.has_folder(table):

@@ -127,7 +127,14 @@ class NativeTables(Tables):
         folder = self._delta.folder(table)
         with self.namespace.commit_lock(table):
             spark.sql(f"DROP TABLE IF EXISTS {self.namespace.identifier(table)}")
-            folder.remove_all()
+            folder.remove_table()
+
+    @property
+    def keeps_views(self) -> bool:
+        return False
+
+    def files_stay_at(self, table: str) -> str | None:  # noqa: ARG002
+        return None
 
     # -- pin and describe ----------------------------------------------------------------------------------------------
 

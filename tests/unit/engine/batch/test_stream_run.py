@@ -96,6 +96,7 @@ class Join:
     name: str = "priced"
     delta: Any = None
     left: str = "orders"
+    expects_other_columns: bool = False
     table_group = "join/priced"
 
     @property
@@ -165,9 +166,19 @@ def test_without_the_times_of_commits_the_ids_of_tables_are_compared() -> None:
         (Catalog({7: replace(READ, positions={"left": 3}, times={})}), Join(), 7),
         (Catalog(), Join({"type": "left"}), 7),
         (Catalog(), Join(timed=True), 7),
+        (Catalog(), Join(expects_other_columns=True), 7),
         (Catalog(), Join(), 6),
     ],
-    ids=["first run", "unfolded batch", "older format", "other sources", "other definition", "clock", "deferred state"],
+    ids=[
+        "first run",
+        "unfolded batch",
+        "older format",
+        "other sources",
+        "other definition",
+        "clock",
+        "other columns",
+        "deferred state",
+    ],
 )
 def test_other_work_is_found_without_a_look_at_the_sources(catalog: Catalog, join: Join, state: int) -> None:
     assert not idle(catalog, Join(name="same"), join, state=state)
