@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.native.tables import NativeTables
 from tests.continuous import running, wait_until
 from tests.manifests import opened
+from tests.unity_catalog import EXTERNAL
 
 pytestmark = pytest.mark.slow
 
@@ -123,7 +125,14 @@ def test_a_rebuild_that_is_killed_goes_on_and_may_be_taken_back(
 def test_a_result_in_a_catalog_gets_other_columns_and_has_them_back(
     spark: SparkSession, tmp_path: Path, catalog: str
 ) -> None:
+    """The files of an external table stay when it is dropped: it is left as it is."""
     filled(picked(spark, tmp_path, "rebuild", warehouse=catalog))
+    if EXTERNAL in os.environ:
+        app = picked(spark, tmp_path, "rebuild", new=True, warehouse=catalog)
+        with pytest.raises(ResourceFailedError, match="the files of this external table would stay at"):
+            app.run(only=["join/picked"])
+        assert app.join("picked").to_dict() == STORED
+        return
     for new, expected in ((True, SELECTED), (False, STORED)):
         app = picked(spark, tmp_path, "rebuild", new=new, warehouse=catalog)
         assert [*app.run(only=["join/picked"]).rebuilt] == ["join/picked"]

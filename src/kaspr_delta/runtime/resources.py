@@ -146,8 +146,7 @@ def create_views(
     """Create, for SQL and BI, ``v_<name>`` of every schemaless table and result: keys and values as VARIANT.
 
     A result that is compared with that of a changed definition also has its current view, which is made anew for
-    joins whose results may have been ``replaced``. Returns the resources whose
-    views cannot be made, with the reasons.
+    joins whose results may have been ``replaced``. Returns the resources whose views cannot be made, with the reasons.
     """
     waiting: dict[ResourceRef, str] = {}
     for ref, table, columns in _views_of(plan):

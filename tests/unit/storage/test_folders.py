@@ -6,7 +6,9 @@ import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import obstore
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -45,6 +47,34 @@ def test_files_are_written_listed_read_and_removed(folder: Folder) -> None:
         with pytest.raises(FileNotFoundError):
             read("y")
     folder.remove_all()
+    assert folder.names() == []
+
+
+def test_a_kill_leaves_of_a_table_that_is_removed_nothing_or_an_older_version(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [f"_delta_log/{version:020}.json" for version in range(3)] + ["rows.parquet"]
+    folder.make()
+    (folder / "_delta_log").make()
+    for name in files:
+        folder.write(name, b"1")
+    monkeypatch.setattr("kaspr_delta.storage.folders._AT_ONCE", 1)
+    calls = []
+
+    def killed(*given: object) -> None:
+        calls.append(given)
+        if folder.is_here or len(calls) == 2:
+            raise KeyboardInterrupt
+        delete(*given)
+
+    delete: Any = obstore.delete
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", killed)
+        patched.setattr("obstore.delete", killed)
+        with pytest.raises(KeyboardInterrupt):
+            folder.remove_table()
+    assert sorted(folder.files()) == ([] if folder.is_here else [*files[:2], "rows.parquet"])
+    folder.remove_table()
     assert folder.names() == []
 
 
