@@ -17,7 +17,7 @@ from kaspr_delta.plan.names import differences_table
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.storage.layout import EVENTS
 from kaspr_delta.storage.native.readable import readable
-from kaspr_delta.storage.stored_results import results_to_replace
+from kaspr_delta.storage.stored_results import is_to_replace
 
 Query = Callable[[str, str], Sequence[dict[str, Any]]]
 """Returns the rows of a SELECT over a Delta table, which it calls ``t``; none where there is no table."""
@@ -51,7 +51,6 @@ def rebuilds_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:
     made = {ref: definition_of(plan, ref) for ref in plan.runs if plan.reaction(ref) != "rebuild"}
     starts = _starts(plan, query, [ref for ref, definition in made.items() if definition])
     found = {}
-    replaced = {join.ref for join in results_to_replace(plan)}
     for ref, start in starts.items():
         if isinstance(start, str):
             found[ref] = (
@@ -60,7 +59,7 @@ def rebuilds_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:
             )
             continue
         error = rebuild_needed(ref, start.definition, made[ref])
-        if error is None and ref in replaced:
+        if error is None and is_to_replace(plan, ref):
             error = RebuildNeededError(str(ref), OTHER_COLUMNS)
         if error is not None:
             compared = comparison_in(query, ref, made[ref]) if plan.reaction(ref) == "side-by-side" else ""

@@ -12,7 +12,7 @@ from kaspr_delta.spec.ddl import Column, Type, columns_of
 from kaspr_delta.storage.layout import KEY, WRITTEN_AT, Layout, key_text
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.readable import read_errors, reason_of
-from kaspr_delta.storage.plan_tables import tables_kept_by
+from kaspr_delta.storage.plan_tables import layout_of
 from kaspr_delta.storage.stored_results import is_result, problems_of
 
 _OF_PLAIN = {"key", "value", "window_start"}
@@ -73,7 +73,7 @@ def is_replaced(
     """
     if isinstance(resource, TablePlan) or table != resource.result or not is_result(has):
         return False
-    layout = next(layout for name, layout in tables_kept_by(plan, resource.ref) if name == resource.log)
+    layout = layout_of(plan, resource.ref, resource.log)
     wanted = {column.name for column in columns_of(layout.columns)}
     return not problems_of([column for column in columns(resource.log) if column.name in wanted], layout)
 
@@ -100,23 +100,18 @@ def stored_misfits(delta: DeltaRs, plan: Plan) -> dict[ResourceRef, str]:
     Those that cannot be read are among them.
     """
     found: dict[ResourceRef, str] = {}
-
-    def columns(table: str) -> tuple[Column, ...]:
-        looked = delta.columns_and_properties(table)
-        return () if looked is None else looked[0]
-
     for resource in resources_with_tables(plan):
         if not isinstance(resource, TablePlan) and not is_plain(plan, resource):
             continue
         name = read_table(resource)
-        layout = next(layout for table, layout in tables_kept_by(plan, resource.ref) if table == name)
+        layout = layout_of(plan, resource.ref, name)
         try:
             looked = delta.columns_and_properties(name) if delta.has_folder(name) else None
             if looked is None:
                 continue
             has, key = looked[0], looked[1].get(KEY)
             reasons = [*misfits(resource, has, columns_of(layout.columns))[1], *other_key(layout, key)]
-            if reasons and not is_replaced(plan, resource, name, has, columns):
+            if reasons and not is_replaced(plan, resource, name, has, lambda channel: delta.types(channel) or ()):
                 found[resource.ref] = with_remedy(resource.ref, reasons)
         except read_errors() as error:
             found[resource.ref] = f"its table '{name}' cannot be read: {reason_of(error)}"

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.plan.definition.typed_tables import changed_columns
 from kaspr_delta.plan.names import current_view, shown_table
-from kaspr_delta.spec.ddl import Type, columns_of, quoted
+from kaspr_delta.spec.ddl import columns_of, quoted
 from kaspr_delta.storage.layout import PAIR, Layout
 from kaspr_delta.storage.plan_tables import Settles, tables_kept_by
-from kaspr_delta.storage.stored_results import problems_of
+from kaspr_delta.storage.stored_results import changes_to, is_to_replace, problems_of
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -40,11 +38,10 @@ def create_current_view(  # noqa: PLR0913  the view, and what is known of it
     table that can neither get the columns of the definition nor be dropped.
     """
     view, result, shown = current_view(ref.name), plan.table_or_result(ref.name).delta_name, shown_table(ref.name)
-    layouts, join = dict(tables_kept_by(plan, ref)), plan.join(ref.name) if ref.kind == "join" else None
+    layouts, expects_others = dict(tables_kept_by(plan, ref)), is_to_replace(plan, ref)
     changed = not has(shown, layouts[shown]) and _fit(spark, delta, shown, layouts[shown])
-    expects_others = isinstance(join, TableTableJoinPlan) and bool(join.other_columns)
     stored = delta.columns(spark, result) if expects_others else columns_of(layouts[result].columns)
-    are_others, only = bool(problems_of(stored, layouts[result])), "true"
+    are_others, only = bool(problems_of(stored, layouts[result])), ""
     table, columns = result, [column for column in stored if column.name != PAIR]
     if are_others and delta.count(spark, shown):
         table, only = shown, "keep"
@@ -58,10 +55,7 @@ def create_current_view(  # noqa: PLR0913  the view, and what is known of it
 
 def _fit(spark: SparkSession, delta: Tables, shown: str, layout: Layout) -> bool:
     """Give a table of rows to show the columns of its layout; return whether it had others. Then it has no rows."""
-    before, now = (
-        Type("STRUCT", fields=tuple(some)) for some in (delta.columns(spark, shown), columns_of(layout.columns))
-    )
-    added, problems = changed_columns(before, now)
+    added, problems = changes_to(layout, delta.columns(spark, shown))
     location = delta.files_stay_at(shown)
     if problems and location is not None:
         raise SetupError(

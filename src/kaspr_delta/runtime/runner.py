@@ -21,7 +21,6 @@ from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.engine.retention import clean_logs, remove_old
 from kaspr_delta.errors import NotQuietError, RebuildNeededError, may_pass
 from kaspr_delta.plan.definition.application import Plan, Stage
-from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, names_topics
 from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.runtime.current_views import create_current_view
@@ -46,6 +45,7 @@ from kaspr_delta.storage.lazy_session import runs_here
 from kaspr_delta.storage.namespace import IsLost, lock_in_time
 from kaspr_delta.storage.plan_tables import tables_of
 from kaspr_delta.storage.side_by_side import side_by_side
+from kaspr_delta.storage.stored_results import is_to_replace
 from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
 
@@ -198,8 +198,7 @@ class Runner:
 
     def _turn_view(self, ref: ResourceRef) -> None:
         """Make the current view anew where the columns of both results differ: else its rows have turned already."""
-        join = self.plan.join(ref.name) if ref.kind == "join" else None
-        if isinstance(join, TableTableJoinPlan) and join.other_columns:
+        if is_to_replace(self.plan, ref):
             create_current_view(self.spark, self.delta, self.plan, ref, anew=True)
 
     @contextlib.contextmanager

@@ -257,8 +257,7 @@ class LocalFolder:
             removed = self.path
         for left in set(self.path.parent.glob(f"{_REMOVED}*")) - {removed}:
             shutil.rmtree(left, ignore_errors=True)
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(removed)
+        LocalFolder(removed).remove_all()
 
 
 @dataclass(frozen=True, slots=True)

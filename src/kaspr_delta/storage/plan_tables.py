@@ -44,6 +44,11 @@ def tables_kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, layouts.
             yield shown_table(ref.name), layouts.shown_layout(layout)
 
 
+def layout_of(plan: Plan, ref: ResourceRef, table: str) -> layouts.Layout:
+    """The layout of one of the tables that belong to a resource."""
+    return next(layout for name, layout in tables_kept_by(plan, ref) if name == table)
+
+
 def _followable(layout: layouts.Layout, plan: Plan) -> layouts.Layout:
     """The layout with the application's retention of change feeds, unless the table has its own."""
     own = not layout.change_feed or layout.feed_retention is not None

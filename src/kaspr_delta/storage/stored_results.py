@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
+from kaspr_delta.functions.column_paths import Path
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import SelectPlan, StoredTypes, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -16,20 +17,25 @@ from kaspr_delta.plan.definition.typed_tables import changed_columns
 from kaspr_delta.spec.ddl import Column, Type, columns_of
 from kaspr_delta.storage.folders import Folder
 from kaspr_delta.storage.layout import PAIR, WRITTEN_AT, Layout
-from kaspr_delta.storage.plan_tables import tables_kept_by
+from kaspr_delta.storage.plan_tables import layout_of
 
 _OWN = frozenset({"key", WRITTEN_AT, PAIR})
 
 
+def changes_to(layout: Layout, has: Collection[Column]) -> tuple[list[tuple[Path, Type]], list[str]]:
+    """The columns to add to a table to give it those of a layout, and the differences that remain."""
+    before, now = (Type("STRUCT", fields=tuple(some)) for some in (has, columns_of(layout.columns)))
+    return changed_columns(before, now)
+
+
 def problems_of(has: Collection[Column], layout: Layout) -> list[str]:
     """The differences between the columns of a table and those of a layout that added columns do not solve."""
-    before, now = (Type("STRUCT", fields=tuple(some)) for some in (has, columns_of(layout.columns)))
-    return changed_columns(before, now)[1]
+    return changes_to(layout, has)[1]
 
 
 def result_layout_of(plan: Plan, join: TableTableJoinPlan) -> Layout:
     """The layout of a join's result by its definition."""
-    return next(layout for table, layout in tables_kept_by(plan, join.ref) if table == join.result)
+    return layout_of(plan, join.ref, join.result)
 
 
 def is_result(columns: Collection[Column]) -> bool:
@@ -38,25 +44,21 @@ def is_result(columns: Collection[Column]) -> bool:
     return "key" in names and (PAIR in names or {"left", "right", "timestamp"} == names - {"key"})
 
 
-def is_selected(columns: Collection[Column]) -> bool:
-    """Whether a ``select`` has made a result with these columns."""
-    return any(column.name == PAIR for column in columns)
-
-
-def shown_columns(columns: Collection[Column]) -> tuple[Column, ...]:
-    """The columns of a result that a ``select`` has named."""
-    return tuple(column for column in columns if column.name not in _OWN)
-
-
 def as_stored(join: TableTableJoinPlan, columns: Collection[Column], types: StoredTypes) -> TableTableJoinPlan:
     """The join with the columns of its stored result, and the types of left and right in its channel."""
-    select = SelectPlan((), None, shown_columns(columns)) if is_selected(columns) else None
+    shown = tuple(column for column in columns if column.name not in _OWN)
+    select = SelectPlan((), None, shown) if any(column.name == PAIR for column in columns) else None
     return replace(join, select=select, stored=types, other_columns=())
 
 
 def results_to_replace(plan: Plan) -> Iterator[TableTableJoinPlan]:
     """The joins of which the next rebuild makes the result anew, with other columns."""
     yield from (one for one in plan.joins if isinstance(one, TableTableJoinPlan) and one.other_columns)
+
+
+def is_to_replace(plan: Plan, ref: ResourceRef) -> bool:
+    """Whether the next rebuild makes the result of a resource anew, with other columns."""
+    return any(join.ref == ref for join in results_to_replace(plan))
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,7 +287,7 @@ class Tables:
         table: str,
         columns: Mapping[str, str],
         instead: str | None = None,
-        only: str = "true",
+        only: str = "",
     ) -> None:
         """Create a view over a table unless it exists. ``columns``: column name to SQL expression.
 
@@ -298,7 +298,7 @@ class Tables:
             return
         selected = ", ".join(f"{expression} AS {quoted(name)}" for name, expression in columns.items())
         select = f"SELECT {selected} FROM {self.namespace.identifier(table)}"
-        if only != "true":
+        if only:
             select += f" WHERE {only}"
         if instead is not None:
             other = self.namespace.identifier(instead)
