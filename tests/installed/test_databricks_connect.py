@@ -38,7 +38,6 @@ TYPES = (
     "pandas-stubs",
     "prometheus-client",
     "starlette",
-    "types-networkx",
     "uvicorn",
 )
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from heapq import heappop, heappush
 from itertools import pairwise, permutations
 from typing import Literal
-
-import networkx as nx
 
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan
 from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TopicPlan
+from kaspr_delta.plan.graph import graph_of, parts_in_order, reached
 from kaspr_delta.spec.diagnostics import Location
 
 Layout = Literal["one", "group", "resource"]
@@ -57,14 +59,14 @@ def work_of(plan: Plan, layout: Layout = "group") -> tuple[Work, ...]:
     if layout == "one" or not order:
         whole = Work(EVERYTHING, tuple(order), plan.location, "", ())
         return (whole,) if order or plan.waiting or plan.web_views else ()
-    graph = _parts(plan, order, plan.groups if layout == "group" else ())
-    position = {part: order.index(part[0]) for part in graph}
+    before = _parts(plan, order, plan.groups if layout == "group" else ())
+    position = {part: order.index(part[0]) for part in before}
     if layout == "resource":
-        _chain_groups(graph, plan, position)
-    keys = {part: task_key(part) for part in graph}
+        _chain_groups(before, plan, position)
+    keys = {part: task_key(part) for part in before}
     return tuple(
-        _work(plan, part, keys[part], tuple(sorted(keys[before] for before in graph.predecessors(part))))
-        for part in nx.lexicographical_topological_sort(graph, key=position.__getitem__)
+        _work(plan, part, keys[part], tuple(sorted(keys[earlier] for earlier in before[part])))
+        for part in _in_order(before, position)
     )
 
 
@@ -97,36 +99,44 @@ def task_key(resources: tuple[ResourceRef, ...]) -> str:
 Part = tuple[ResourceRef, ...]
 
 
-def _parts(plan: Plan, order: list[ResourceRef], groups: tuple[Part, ...]) -> nx.DiGraph[Part]:
-    """The runnable resources in parts: one task must run all of a part. An edge leads to a part that reads another.
+def _parts(plan: Plan, order: list[ResourceRef], groups: tuple[Part, ...]) -> dict[Part, set[Part]]:
+    """The runnable resources in parts, each with those that come directly before it: one task must run all of a part.
 
     Members of one of the ``groups``, and resources that feed one another, are in one part; so is a join that one agent
-    of a group feeds and another one reads. Edges that follow from others are left out.
+    of a group feeds and another one reads. A part that already comes before another one of these is left out.
     """
     runnable = {str(resource): resource for resource in order}
-    flow: nx.DiGraph[str] = nx.DiGraph()
-    flow.add_nodes_from(runnable)
-    flow.add_edges_from((edge.source, edge.target) for edge in plan.edges)
+    edges = [(edge.source, edge.target) for edge in plan.edges]
     for members in (*groups, *(stage.resources for stage in plan.stages if stage.loop)):
-        flow.add_edges_from(permutations((str(member) for member in members if str(member) in runnable), 2))
-    circles: nx.DiGraph[int] = nx.condensation(flow)
-    parts: dict[int, Part] = {}
-    for circle, nodes in circles.nodes(data="members"):
-        if part := tuple(sorted((runnable[node] for node in nodes if node in runnable), key=order.index)):
-            parts[circle] = part
-    feeds: nx.DiGraph[Part] = nx.DiGraph()
-    feeds.add_nodes_from(parts.values())
-    for circle, part in parts.items():
-        feeds.add_edges_from((part, parts[later]) for later in nx.descendants(circles, circle) if later in parts)
-    direct: nx.DiGraph[Part] = nx.transitive_reduction(feeds)
-    return direct
+        edges.extend(permutations((str(member) for member in members if str(member) in runnable), 2))
+    flow = graph_of(edges, runnable)
+    found = ([runnable[label] for label in labels if label in runnable] for labels in parts_in_order(flow))
+    parts = [tuple(sorted(part, key=order.index)) for part in found if part]
+    fed = {part: reached(flow, str(part[0])) for part in parts}
+    before = {part: {other for other in parts if other != part and str(part[0]) in fed[other]} for part in parts}
+    return {part: before[part].difference(*(before[other] for other in before[part])) for part in parts}
 
 
-def _chain_groups(graph: nx.DiGraph[Part], plan: Plan, position: dict[Part, int]) -> None:
-    """Let the parts of resources that share tables come one after another, in an order that the graph allows."""
-    order = list(nx.lexicographical_topological_sort(graph, key=position.__getitem__))
+def _in_order(before: Mapping[Part, set[Part]], position: Mapping[Part, int]) -> list[Part]:
+    """The parts, each behind those before it. Of several that may come next, the one of the least position does."""
+    sorter = TopologicalSorter(before)
+    sorter.prepare()
+    order: list[Part] = []
+    ready: list[tuple[int, Part]] = []
+    while sorter.is_active():
+        for part in sorter.get_ready():
+            heappush(ready, (position[part], part))
+        order.append(heappop(ready)[1])
+        sorter.done(order[-1])
+    return order
+
+
+def _chain_groups(before: dict[Part, set[Part]], plan: Plan, position: Mapping[Part, int]) -> None:
+    """Let the parts of resources that share tables come one after another, in an order that ``before`` allows."""
+    order = _in_order(before, position)
     for group in plan.groups:
-        graph.add_edges_from(pairwise(part for part in order if not set(part).isdisjoint(group)))
+        for earlier, later in pairwise(part for part in order if not set(part).isdisjoint(group)):
+            before[later].add(earlier)
 
 
 def _work(plan: Plan, part: Part, key: str, after: tuple[str, ...]) -> Work:

@@ -1,7 +1,6 @@
 """Directed graphs of labels: the labels that are reached from one, and those that reach one another.
 
-Every command makes a plan, and networkx takes as long to import as most of them run. Only deployments, fixtures and
-circles of definitions need more of graphs than this, and use it.
+Every command makes a plan, and a library of graphs takes as long to import as most of them run.
 """
 
 from __future__ import annotations

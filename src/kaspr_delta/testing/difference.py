@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-import networkx as nx
-
 from kaspr_delta.spec.fixture import ANY
 
 Fields = Mapping[str, Any]
@@ -44,16 +42,44 @@ def _key(one: Fields, *, windows: bool) -> str | None:
 
 def _unmatched(expected: Sequence[Fields], found: Sequence[Fields]) -> tuple[list[Fields], list[Fields]]:
     """Those that are left when as many expected ones as possible have each taken one that equals it."""
-    equal: nx.Graph[tuple[str, int]] = nx.Graph()
-    wanted = [("expected", at) for at in range(len(expected))]
-    equal.add_nodes_from(wanted)
-    for at, one in enumerate(expected):
-        for other_at, other in enumerate(found):
-            if not any(_unlike(one, other, "")):
-                equal.add_edge(("expected", at), ("found", other_at))
-    taken = nx.bipartite.hopcroft_karp_matching(equal, wanted)
-    missing = [one for at, one in enumerate(expected) if ("expected", at) not in taken]
-    return missing, [one for at, one in enumerate(found) if ("found", at) not in taken]
+    equal = [[at for at, other in enumerate(found) if not any(_unlike(one, other, ""))] for one in expected]
+    chosen = largest_matching(equal)
+    taken = set(chosen.values())
+    missing = [one for at, one in enumerate(expected) if at not in chosen]
+    return missing, [one for at, one in enumerate(found) if at not in taken]
+
+
+def largest_matching(choices: Sequence[Sequence[int]]) -> dict[int, int]:
+    """A choice for as many as possible, by their place in ``choices``; no two have the same one.
+
+    >>> largest_matching([[7, 8], [7], [7]])
+    {0: 8, 1: 7}
+    """
+    chosen: dict[int, int] = {}
+    for start in range(len(choices)):
+        # An augmenting path: from one that has no choice, over those that have what others could take, to a free one.
+        takers = {choice: one for one, choice in chosen.items()}
+        wants: dict[int, int] = {}
+        waiting = [start]
+        while waiting:
+            one = waiting.pop()
+            new = {choice: one for choice in choices[one] if choice not in wants}
+            wants |= new
+            free = next((choice for choice in new if choice not in takers), None)
+            if free is not None:
+                _move(chosen, wants, free)
+                break
+            waiting.extend(takers[choice] for choice in new)
+    return chosen
+
+
+def _move(chosen: dict[int, int], wants: dict[int, int], free: int | None) -> None:
+    """Give a free choice to the one that wants it, that one's earlier choice to the one that wants this, and so on."""
+    while free is not None:
+        one = wants[free]
+        earlier = chosen.get(one)
+        chosen[one] = free
+        free = earlier
 
 
 def _paired(expected: Sequence[Fields], found: Sequence[Fields]) -> Iterator[str]:

@@ -101,9 +101,9 @@ def test_commands_that_need_no_spark_do_not_import_it(tmp_path: Path) -> None:
 
 
 BUNDLE = Path(__file__).parents[3] / "bundles" / "order-system"
-# Nothing that prints lines needs rich, nothing that reads manifests alone needs tables, and no quick command a graph.
+# Nothing that prints lines needs rich, and nothing that reads manifests alone needs tables.
 # Only rows that are read by their columns, and those that are merged, need Arrow's functions.
-_SLOW = {"networkx", "pandas", "pyspark"}
+_SLOW = {"pandas", "pyspark"}
 _OF_ROWS = {"pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"}
 _OF_TABLES = {"deltalake", "numpy", "pyarrow"}
 SPARED = {

@@ -2,9 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import networkx as nx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kaspr_delta.testing.difference import differences
+from kaspr_delta.testing.difference import differences, largest_matching
 
 Fields = dict[str, Any]
 
@@ -91,3 +94,20 @@ def test_windows_of_a_key_are_told_apart_where_they_are_named() -> None:
 def test_a_truth_value_is_no_number_and_a_whole_fraction_is_one() -> None:
     assert list(differences([row("a", 1)], [row("a", True)])) == ['"a": value is true, expected 1']
     assert not list(differences([row("a", 19.0)], [row("a", 19)]))
+
+
+@given(st.lists(st.lists(st.integers(0, 7), max_size=4), max_size=8))
+def test_as_many_have_a_choice_as_networkx_finds(choices: list[list[int]]) -> None:
+    chosen = largest_matching(choices)
+    assert all(choice in choices[one] for one, choice in chosen.items())
+    assert len(set(chosen.values())) == len(chosen)
+    graph = nx.Graph([(f"one {one}", choice) for one, of_one in enumerate(choices) for choice in of_one])
+    ones = [f"one {one}" for one, of_one in enumerate(choices) if of_one]
+    assert len(chosen) == len(nx.bipartite.hopcroft_karp_matching(graph, ones)) // 2
+
+
+def test_a_long_chain_of_choices_is_moved_without_recursion() -> None:
+    # Each but the last would take the choice of the one before it: the last one moves all others.
+    length = 3_000
+    choices = [[at, at + 1] for at in range(length)]
+    assert len(largest_matching([*choices, [0]])) == length + 1
