@@ -20,7 +20,9 @@ def test_without_spark(): time.sleep(0.2)
 
 def run(folder: Path, name: str, durations: FileDurations) -> int:
     (folder / "test_a.py").write_text(FILE)
-    options = ["-p", "no:cacheprovider", "--config-file=/dev/null", "--import-mode=importlib", f"--rootdir={folder}"]
+    # The one plugin collects all garbage of this process five times.
+    plugins = ["-p", "no:cacheprovider", "-p", "no:unraisableexception"]
+    options = [*plugins, "--config-file=/dev/null", "--import-mode=importlib", f"--rootdir={folder}"]
     return pytest.main([str(folder / "test_a.py"), "-k", name, *options], plugins=[durations])
 
 

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from kaspr_delta.control.documents import Document
-from kaspr_delta.control.kubectl import age
 from kaspr_delta.control.registry import Registry
 from kaspr_delta.control.source_tables import as_found
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, WebViewPlan
-from kaspr_delta.plan.definition.waiting import what_for
-from kaspr_delta.serde.unfolded import shown
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.storage.native.readable import read_errors, reason_of
 from kaspr_delta.web.access import Seals, Visitor
 from kaspr_delta.web.activity import activity_page
 from kaspr_delta.web.answer import Answer
-from kaspr_delta.web.flows import brief
 from kaspr_delta.web.letters_pages import all_letters, question, retry
 from kaspr_delta.web.overview import overview_page
 from kaspr_delta.web.parts.download import download
 from kaspr_delta.web.parts.listing import Asked, Listing
 from kaspr_delta.web.parts.runs import lag_chart
 from kaspr_delta.web.parts.view import address, view_values
+from kaspr_delta.web.rendered import rendered
 from kaspr_delta.web.resource_page import resource_page
 from kaspr_delta.web.search import search_page
 from kaspr_delta.web.store import WebStore
@@ -62,31 +55,6 @@ class Pages:
     lags: LagHistory = field(default_factory=LagHistory)
     guarded: bool = False
     _seals: Seals = field(default_factory=Seals, init=False, repr=False)
-    _templates: Environment = field(init=False, repr=False)
-    _headers: tuple[tuple[str, str], ...] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        loader = PackageLoader("kaspr_delta.web")
-        templates = Environment(
-            loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-        )
-        templates.filters |= {"age": age, "brief": brief, "cell": shown, "what_for": what_for}
-        script, _, _ = loader.get_source(templates, "slider.js")
-        templates.globals["slider"] = script
-        # Only this script may run, and no other site may frame these pages.
-        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        policy = (
-            f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}';"
-            " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-        )
-        object.__setattr__(self, "_templates", templates)
-        headers = (
-            ("content-security-policy", policy),
-            ("cache-control", "no-store"),
-            ("referrer-policy", "same-origin"),
-            ("x-content-type-options", "nosniff"),
-        )
-        object.__setattr__(self, "_headers", headers)
 
     def page(self, plan: Plan, path: str, visitor: Visitor) -> Answer:
         """The page at a path below ``/ui``."""
@@ -156,8 +124,7 @@ class Pages:
 
     def bare(self, status: int, text: str) -> Answer:
         """The same without the menu and the name of the application."""
-        page = self._templates.get_template("bare.html").render(title=HTTPStatus(status).phrase, text=text)
-        return Answer.of(status, self._headers, page, "text/html")
+        return rendered("bare.html", {"title": HTTPStatus(status).phrase, "text": text}, status)
 
     def retry(self, plan: Plan, visitor: Visitor, form: Mapping[str, str]) -> tuple[Answer, dict[str, int]]:
         """The answer to the form that retries dead letters, and how many records were put on which topic."""
@@ -183,8 +150,7 @@ class Pages:
         if status == HTTPStatus.OK and template not in _NOT_LIVE:
             live = bool(visitor.query.get("live"))
             known |= {"live": live, "live_link": Asked(visitor.query).link(live="" if live else 1)}
-        text = self._templates.get_template(template).render(**known, **values)
-        return Answer.of(status, self._headers, text, "text/html")
+        return rendered(template, {**known, **values}, status)
 
     def _documents(self, store: WebStore) -> list[Document]:
         applied = Registry(store.system).documents()
