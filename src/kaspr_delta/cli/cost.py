@@ -103,7 +103,7 @@ def _sql_warehouse(deployment: Deployment, namespace: Namespace, profile: str | 
     sql_warehouse = deployment.sql_warehouse or os.environ.get(SQL_WAREHOUSE_VARIABLE)
     if not sql_warehouse:
         raise UsageError(f"{namespace.schema} is read through a SQL warehouse: name one with --var sql_warehouse=ID")
-    return SqlWarehouse(Workspace.connect(profile).client, sql_warehouse, namespace)
+    return SqlWarehouse(Workspace.of_target(deployment.target, profile).client, sql_warehouse, namespace)
 
 
 def deployed_tables(plan: Plan, deployment: Deployment, profile: str | None) -> WarehouseSystemTables:

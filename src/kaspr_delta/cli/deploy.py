@@ -22,13 +22,11 @@ from kaspr_delta.errors import SetupError, UsageError
 from kaspr_delta.plan.builder.build import runnable_plans
 from kaspr_delta.plan.names import delta_name
 from kaspr_delta.settings import OPERATION
+from kaspr_delta.spec.durations import interval
 
 if TYPE_CHECKING:
     from kaspr_delta.jobs import Storage
     from kaspr_delta.workspace import DeployedSchema
-
-# Seconds after which a run that does not end by itself is cancelled.
-_PATIENCE = 180.0
 
 
 def deploy(
@@ -40,6 +38,9 @@ def deploy(
         list[str] | None,
         typer.Option("--destroy-data", metavar="KIND.KEY", help="Let it delete this resource; may be repeated."),
     ] = None,
+    patience: Annotated[
+        str, typer.Option(metavar="DURATION", help="Cancel runs that never end if they have not ended by then.")
+    ] = "3m",
 ) -> None:
     """Deploy an application's jobs and its App: `databricks bundle deploy` for one application.
 
@@ -47,7 +48,8 @@ def deploy(
     CLI's plan is to delete it or to create it anew, nothing is deployed unless --destroy-data names it. What holds no
     data, such as a job or a dashboard, is deleted without a question.
 
-    Runs that never end are restarted if the deployment changes them: they end after the batches under way.
+    Runs that never end are restarted if the deployment changes them: they end after the batches under way. One whose
+    batch takes longer than --patience is cancelled, and the next run begins that batch again.
 
     It is run where databricks.yml is, and needs the Databricks CLI. The exit code is that of the CLI.
 
@@ -57,6 +59,7 @@ def deploy(
     """
     from kaspr_delta.workspace import Restart, Workspace
 
+    seconds = interval("--patience", patience) / 1_000
     bundle = BundleCli.of(application, target, profile, var)
     allowed = set(destroy_data or ())
     plan = bundle.answer("plan")
@@ -69,11 +72,11 @@ def deploy(
             f"nothing was deployed: the deployment {listed}, with all data. If that is meant, add {options}"
         )
     jobs = restarted_jobs(plan)
-    before = Restart(Workspace.connect(profile).client, jobs) if jobs else None
+    before = Restart(Workspace.of_target(target, profile).client, jobs) if jobs else None
     # The CLI asks for more than data, such as a dashboard, and nobody answers it in a workflow.
     code = bundle.run("deploy", *(["--auto-approve"] if deleted else []))
     if before is not None and code == 0:
-        before.wait(note, _PATIENCE)
+        before.wait(note, seconds)
     raise typer.Exit(code)
 
 
@@ -110,9 +113,11 @@ def purge(
         raise UsageError("it removes all data, and nobody can be asked here: the command is purge --yes")
     if target is not None:
         storages = _storages(BundleCli.of(application, target, profile, var), target)
+        workspace = Workspace.of_target(target, profile)
     else:
         storages = [_storage_in(warehouse or "", application)]
-    client = Workspace.connect(profile).client
+        workspace = Workspace.connect(profile)
+    client = workspace.client
     for storage, schema in [(one, schema) for one in storages for schema in one.full_names]:
         deployed = DeployedSchema(client, schema)
         made_by = deployed.made_by()

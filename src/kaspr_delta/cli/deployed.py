@@ -66,7 +66,7 @@ def logs(
     """
     from kaspr_delta.workspace import Workspace
 
-    workspace = Workspace.connect(profile)
+    workspace = Workspace.of_target(target, profile)
     jobs = workspace.jobs(target, Target.of(context).app, runs=runs)
     attempts = [(job, run, task) for job in jobs for run in job.runs for task in run.tasks]
     if resource is not None:

@@ -58,9 +58,10 @@ def doctor(
         typer.Option("--grant-internal", hidden=True, help="The same on the schema of internal tables."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="A note is a problem too.")] = False,
-    # Only jobs of the bundle use the next two.
+    # Only jobs of the bundle use the next three.
     started_job: Annotated[str, typer.Option(hidden=True, help="A job that tasks start: the right is probed.")] = "",
     sql_warehouse: Annotated[str, typer.Option(hidden=True, help="The same of the SQL warehouse of alerts.")] = "",
+    in_pair: Annotated[bool, typer.Option("--in-pair", hidden=True, help="A second task does the same.")] = False,
     output: Annotated[DoctorOutput, typer.Option("--output", "-o", help="Tables, or one JSON object.")] = "text",
 ) -> None:
     """Check Python, Java, packages, Delta's jars and write access, and say how to mend what is missing.
@@ -83,7 +84,8 @@ def doctor(
     """
     seconds = interval("--within", within) / 1_000
     grants, on_internal = ([Grant.of(text) for text in texts or ()] for texts in (grant, grant_internal))
-    wanted = {"grants": grants, "on_internal": on_internal, "started_job": started_job, "sql_warehouse": sql_warehouse}
+    rights = {"started_job": started_job, "sql_warehouse": sql_warehouse}
+    wanted = {"grants": grants, "on_internal": on_internal, **rights, "in_pair": in_pair}
     in_bucket = target.location.store is not None
     if in_bucket and path is not None:
         raise UsageError("sources of manifests are not probed over a bucket: call the command without PATH")

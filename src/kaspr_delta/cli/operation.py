@@ -57,7 +57,7 @@ def operate(target: str, application: str | None, profile: str | None, command: 
     """Let the job of a deployed application run a command, and print its output. Exits with 1 unless it succeeds."""
     from kaspr_delta.workspace import Operations, Workspace
 
-    operations = Operations.of(Workspace.connect(profile), target, application)
+    operations = Operations.of(Workspace.of_target(target, profile), target, application)
     state = ""
     for run in operations.runs_of(shlex.join(command)):
         if not state:

@@ -74,7 +74,7 @@ def status(
             raise UsageError("--exit-code is for a warehouse: beside --target the job for operations has it")
         from kaspr_delta.workspace import Workspace
 
-        jobs = Workspace.connect(profile).jobs(deployed, target.app, runs=runs)
+        jobs = Workspace.of_target(deployed, profile).jobs(deployed, target.app, runs=runs)
         if output == "json":
             typer.echo(json_line(jobs_as_json(jobs)))
         else:

@@ -70,7 +70,7 @@ def doctor_job(builder: JobBuilder, started: str = "") -> Job:
     # Alerts run as the identity of the tasks, unless that is a group.
     if of.alert_schedule and (of.run_as is None or of.run_as.kind != "group"):
         rights += ["--sql-warehouse", of.sql_warehouse]
-    parameters = [*where, "doctor", *builder.granting(), *rights, f"${{workspace.file_path}}/{of.folder}"]
+    parameters = [*where, "doctor", "--in-pair", *builder.granting(), *rights, f"${{workspace.file_path}}/{of.folder}"]
     tasks = [builder.compute.task(key, title, parameters) for key in ("doctor", _ANOTHER)]
     for task in tasks:
         task.timeout_seconds = of.timeout_minutes * 60

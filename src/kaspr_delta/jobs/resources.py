@@ -6,6 +6,7 @@ None of it holds data (see ``storage``).
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,8 +44,10 @@ def load_resources(bundle: core.Bundle) -> core.Resources:
     """The resources of the application in the variable ``application``: ``databricks bundle`` calls this."""
     root = Path.cwd()
     try:
-        deployment = Deployment.from_variables(bundle.variables, bundle.target)
-        give_back_state(root, deployment.target, deployment.application)
+        # The CLI hands its login to Python; `${workspace.host}` is empty unless databricks.yml names the host.
+        variables = {**bundle.variables, "host": os.environ.get("DATABRICKS_HOST", "")}
+        deployment = Deployment.from_variables(variables, bundle.target)
+        give_back_state(root, deployment.target, deployment.application, os.getppid())
         return application_resources(deployment, root)
     except UsageError as error:
         resources = core.Resources()

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import islice, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kaspr_delta.errors import NotFoundError, SetupError, first_line
 from kaspr_delta.settings import JOB_FRAMEWORK
+from kaspr_delta.workspace.login import Login
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
@@ -109,6 +111,21 @@ class Workspace:
             remedy = "Log in with `databricks auth login`, or name a --profile"
             msg = f"no Databricks workspace: {first_line(error)}. {remedy}"
             raise SetupError(msg) from error
+
+    @classmethod
+    def of_target(cls, target: str, profile: str | None = None) -> Self:
+        """The workspace of a target: the one that databricks.yml of this folder names, else that of ``connect``.
+
+        Raises SetupError as ``connect`` does, and if the login is for another workspace than the target's.
+        """
+        login = Login.of_target(Path(), target)
+        found = cls.connect(profile or login.known_profile())
+        if login.host and not login.is_at(found.client.config.host):
+            raise SetupError(
+                f"target {target!r} is at {login.host}, and the login is for {found.client.config.host}: name a"
+                " --profile for that workspace"
+            )
+        return found
 
     def jobs(self, target: str, application: str | None = None, *, runs: int = 1) -> tuple[DeployedJob, ...]:
         """The jobs that were deployed to a target, sorted by name, each with its ``runs`` newest runs.

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -119,13 +118,11 @@ def test_runs_that_never_end_give_way_to_what_is_deployed(  # noqa: PLR0917  fix
     bundle: Path,
     workspace: FakeWorkspace,
     kaspr: Kaspr,
-    monkeypatch: pytest.MonkeyPatch,
     action: str,
     paused: str,
     ends: bool,
     told: str,
 ) -> None:
-    monkeypatch.setattr(import_module("kaspr_delta.cli.deploy"), "_PATIENCE", 5.0 if ends else 0.0)
     install_cli(bundle)
     job = {"job_id": 70, "name": "shop", "continuous": {"pause_status": paused}}
     (bundle / "plan").write_text(
@@ -133,7 +130,7 @@ def test_runs_that_never_end_give_way_to_what_is_deployed(  # noqa: PLR0917  fix
     )
     workspace.runs = [{"job_id": 70, "run_id": 7}, {"job_id": 70, "run_id": 6, "end_time": 1}]
     workspace.ending = {7} if ends else set()
-    answer = kaspr("deploy", "shop")
+    answer = kaspr("deploy", "shop", "--patience", "5s" if ends else "0s")
     assert (answer.code, workspace.cancelled) == (0, [7] if "cancelled" in told else [])
     assert answer.err.startswith(told)
     assert told or "its run" not in answer.err

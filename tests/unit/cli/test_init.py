@@ -120,7 +120,6 @@ def test_the_bundle_deploys_the_application_with_the_version_that_made_it(
     assert list(bundle["targets"]) == ["dev", "staging", "prod"]
     defaults = {name: one["default"] for name, one in bundle["variables"].items()}
     assert set(defaults) <= {field.name for field in fields(Deployment)}
-    assert defaults.pop("host") == "${workspace.host}"
     assert Deployment.from_variables(defaults) == Deployment(application="shop")
     monkeypatch.chdir(made)
     monkeypatch.setenv("DATABRICKS_BUNDLE_TMP", str(tmp_path / "state"))

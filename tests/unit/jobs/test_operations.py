@@ -100,7 +100,14 @@ def test_two_doctors_begin_at_once_on_the_compute_of_the_application(mode: Any, 
         assert runs_on in task
         assert "depends_on" not in task
         assert task["python_wheel_task"]["parameters"] == [
-            *("--app", "shop", "--warehouse", "unity://main.shop/kaspr_checkpoints?internal=shop_internal", "doctor"),
+            *(
+                "--app",
+                "shop",
+                "--warehouse",
+                "unity://main.shop/kaspr_checkpoints?internal=shop_internal",
+                "doctor",
+                "--in-pair",
+            ),
             *("--grant", "team=SELECT", "--grant-internal", "ann=MANAGE", "${workspace.file_path}/bundles/shop-folder"),
         ]
     assert not made.keys() & {"schedule", "trigger", "continuous"}
@@ -111,7 +118,7 @@ def doctor_options(started: str = "", **settings: Any) -> list[str]:
     deployment = Deployment(**settings)
     builder = JobBuilder(SHOP, deployment, Storage.of(SHOP, deployment), "r1")
     tasks = dict[str, Any](doctor_job(builder, started).as_dict())["tasks"]
-    (options,) = {tuple(task["python_wheel_task"]["parameters"][5:-1]) for task in tasks}
+    (options,) = {tuple(task["python_wheel_task"]["parameters"][6:-1]) for task in tasks}
     return [*options]
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from databricks.bundles.core import Bundle, Resources, Severity
 
 from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs import Deployment, application_resources, load_resources
+from kaspr_delta.jobs.local_state import give_back_state
 from kaspr_delta.jobs.resources import add_plan
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.spec.revision import revision_of
@@ -108,6 +110,32 @@ def test_each_application_of_a_checkout_keeps_the_state_of_its_own_deployment(tm
     assert [file.name for file in (place / "sync-snapshots").iterdir()] == ["order-system"]
     load_resources(Bundle(target="dev", variables={"application": "event-counting"}))
     assert (place / "resources.json").read_text() == "state of order-system"
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="the names of processes are files only on Linux")
+def test_no_application_gets_its_state_while_a_command_for_another_one_is_at_work(tmp_path: Path) -> None:
+    cli = tmp_path / "databricks-1.12"
+    shutil.copy(shutil.which("sleep") or "", cli)
+    owner = tmp_path / ".databricks" / "bundle" / "prod" / "kaspr-application"
+    with subprocess.Popen([cli, "20"]) as deploying:  # noqa: S603
+        give_back_state(tmp_path, "prod", "shop", deploying.pid)
+        give_back_state(tmp_path, "prod", "shop", 2)  # a check of the same application, which has ended
+        give_back_state(tmp_path, "dev", "desk", 3)
+        with pytest.raises(UsageError, match=rf"application 'shop' in this folder \(process {deploying.pid}\)"):
+            give_back_state(tmp_path, "prod", "desk", 4)
+        assert owner.read_text().startswith("shop\n")
+        deploying.kill()
+    give_back_state(tmp_path, "prod", "desk", 4)
+    assert owner.read_text() == "desk\n4"
+
+
+def test_node_types_are_those_of_the_cloud_to_which_the_cli_has_logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABRICKS_HOST", "https://adb-1.2.azuredatabricks.net")
+    on_clusters = {"compute": "cluster", "application": "order-system"}
+    made = load_resources(Bundle(target="dev", variables=on_clusters))
+    assert "Standard_DS3_v2" in str(made.jobs["order_system"].as_dict())
+    wrong = load_resources(Bundle(target="dev", variables={**on_clusters, "node_type": "i3.xlarge"}))
+    assert "is no node type of Azure" in wrong.diagnostics.items[0].summary
 
 
 def test_other_manifests_change_the_jobs(tmp_path: Path) -> None:

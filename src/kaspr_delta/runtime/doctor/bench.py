@@ -83,6 +83,11 @@ class Bench:
         return namespace.checkpoints.path / SCRATCH
 
     @property
+    def marks(self) -> Path:
+        """The folder in which two doctors leave marks for one another. Raises SetupError as ``folder``."""
+        return self.folder.with_name(f"{SCRATCH}_marks")
+
+    @property
     def seen_in_batch(self) -> Facts:
         """The facts of the stream's batch. Raises SetupError if there was none."""
         if self.facts is None:

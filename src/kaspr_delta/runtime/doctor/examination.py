@@ -3,19 +3,45 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kaspr_delta.errors import AlreadyRunningError, UsageError
+from kaspr_delta.errors import AlreadyRunningError, SetupError, UsageError
 from kaspr_delta.grant import Grant
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.runtime.doctor import endpoints, files, platform, sources, streams, tables
-from kaspr_delta.runtime.doctor.bench import Bench
+from kaspr_delta.runtime.doctor.bench import Bench, in_words
 from kaspr_delta.runtime.doctor.probe import Answer, Probe, answers
 
 # Seconds that the removal of throw-away tables has in any case.
 _CLEANING = 60.0
+
+# The doctor that has the lease names itself in a file; the one that is refused leaves a file with that name.
+_HOLDER = "holder"
+
+
+def _name_holder(bench: Bench) -> None:
+    with contextlib.suppress(OSError, SetupError):  # the probe of the volume says it
+        bench.marks.mkdir(parents=True, exist_ok=True)
+        (bench.marks / _HOLDER).write_text(bench.run)
+
+
+def _mark_refused(bench: Bench) -> None:
+    with contextlib.suppress(OSError, SetupError):  # the holder has ended, or its folder is out of reach
+        (bench.marks / (bench.marks / _HOLDER).read_text()).touch()
+
+
+def _refused(bench: Bench) -> str:
+    """Wait for the file of a doctor that was refused. Raises SetupError if there is none in time."""
+    mark, end = bench.marks / bench.run, time.monotonic() + bench.patience
+    while not mark.exists():
+        if time.monotonic() >= end:
+            raise SetupError(f"no second task was refused in {in_words(bench.patience)} more")
+        time.sleep(bench.every)
+    return "it was"
+
 
 ANOTHER = Probe(
     "another doctor",
@@ -23,6 +49,14 @@ ANOTHER = Probe(
     lambda _: "",
     "this one probes nothing more: as a second run of a resource, it is refused",
     "both probe the same tables: their answers are worth nothing, but for this",
+)
+SECOND_TASK = Probe(
+    "second task",
+    "Was a second task refused while this one had the lease?",
+    _refused,
+    "of two runs of a resource one is refused, on whatever machine it is",
+    "unknown: start the job again, for its two tasks were not at work at one time",
+    if_not="note",
 )
 CLEANED = Probe(
     "clean-up",
@@ -39,6 +73,7 @@ class Wanted:
     """An application whose warehouse is examined: its plan, and the grants that its jobs make on both schemas.
 
     ``started_job`` is the id of the job that its tasks start, ``sql_warehouse`` that of the one that alerts use.
+    ``in_pair``: a second task examines the same warehouse at the same time.
     """
 
     plan: Plan | None = None
@@ -46,6 +81,7 @@ class Wanted:
     on_internal: Sequence[Grant] = ()
     started_job: str = ""
     sql_warehouse: str = ""
+    in_pair: bool = False
 
 
 # Before the lease: it lies in the volume, which is made with the schema.
@@ -79,6 +115,7 @@ def examine(bench: Bench, wanted: Wanted, seconds: float) -> Iterator[tuple[Prob
     try:
         lock.enter_context(bench.delta.namespace.resource_lock("doctor"))
     except AlreadyRunningError as error:
+        _mark_refused(bench)
         yield ANOTHER, Answer("ok", str(error), ANOTHER.then)
         return
     except (OSError, UsageError):
@@ -86,10 +123,14 @@ def examine(bench: Bench, wanted: Wanted, seconds: float) -> Iterator[tuple[Prob
     try:
         with lock:
             try:
+                _name_holder(bench)
                 yield from first
                 yield from answers(probes_of(bench, wanted), bench, end - time.monotonic())
+                yield from answers([SECOND_TASK] if wanted.in_pair else [], bench, end - time.monotonic())
             finally:
                 cleaned = CLEANED.answer(bench, _CLEANING)
+                with contextlib.suppress(OSError, SetupError):
+                    shutil.rmtree(bench.marks)
             yield CLEANED, cleaned
     except AlreadyRunningError as error:  # another one took the lease meanwhile
         yield ANOTHER, Answer("problem", str(error), ANOTHER.otherwise)

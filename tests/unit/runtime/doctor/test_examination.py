@@ -15,7 +15,7 @@ from kaspr_delta.errors import AlreadyRunningError
 from kaspr_delta.grant import Grant
 from kaspr_delta.runtime.doctor import platform
 from kaspr_delta.runtime.doctor.bench import LAYOUTS, ROWS, Bench
-from kaspr_delta.runtime.doctor.examination import ANOTHER, CLEANED, FIRST, Wanted, examine, probes_of
+from kaspr_delta.runtime.doctor.examination import ANOTHER, CLEANED, FIRST, SECOND_TASK, Wanted, examine, probes_of
 from kaspr_delta.runtime.doctor.probe import Answer, Probe, answers
 from kaspr_delta.runtime.doctor.tables import of_own, of_tags
 from kaspr_delta.storage.namespace import LocalNamespace, UnityNamespace
@@ -86,6 +86,28 @@ def test_a_second_doctor_sees_the_first_and_probes_nothing(tmp_path: Path, monke
     bench.folder.mkdir(parents=True)
     assert examined(bench) == {ANOTHER.name: Answer("ok", "process 7 on host worker keeps renewing it", ANOTHER.then)}
     assert bench.folder.exists()  # it may be the first one's
+
+
+def test_of_two_doctors_that_overlap_each_says_so(tmp_path: Path) -> None:
+    bench, refused = bench_on(tmp_path), dict[str, Answer]()
+
+    class Overlapped(FakeTables):
+        def append(self, *given: Any) -> None:
+            if not refused:
+                refused.update(examined(bench_on(tmp_path)))
+            super().append(*given)
+
+    found = {probe.name: answer for probe, answer in examine(bench_on(tmp_path, Overlapped), Wanted(in_pair=True), 60)}
+    assert list(refused) == [ANOTHER.name]
+    assert found[SECOND_TASK.name] == Answer("ok", "it was", SECOND_TASK.then)
+    assert not bench.marks.exists()
+
+
+def test_a_doctor_whose_second_one_does_not_come_says_that_nothing_is_known(tmp_path: Path) -> None:
+    bench = replace(bench_on(tmp_path), patience=0.2)
+    found = {probe.name: answer for probe, answer in examine(bench, Wanted(in_pair=True), 60)}
+    assert found[SECOND_TASK.name] == Answer("note", "no second task was refused in 200 ms more", SECOND_TASK.otherwise)
+    assert SECOND_TASK.name not in examined(bench)
 
 
 def test_a_second_doctor_that_took_the_lease_is_a_problem_after_all_answers(
@@ -179,7 +201,7 @@ def test_the_page_has_each_probe_with_its_sentences_and_the_permissions_each_pri
     plan = replace(plan_of(SOURCE), topics=bound_plan(tmp_path).topics)
     plan = replace(plan, tables=(*plan.tables, *shop("shop", TAGGED).tables))
     wanted = Wanted(plan, GRANTS, started_job="1", sql_warehouse="w1")
-    for probe in (*FIRST, *probes_of(bench_on(tmp_path, namespace=namespace), wanted), CLEANED, ANOTHER):
+    for probe in (*FIRST, *probes_of(bench_on(tmp_path, namespace=namespace), wanted), CLEANED, SECOND_TASK, ANOTHER):
         name = re.sub(r"(of|for|source) \S+$", r"\1 …", probe.name)
         assert f"| {name} | {probe.question} | {probe.then} | {probe.otherwise} |" in page
         if probe.needs:
