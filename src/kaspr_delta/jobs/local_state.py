@@ -5,9 +5,9 @@ A deployment of another application from the same checkout would take them for r
 and delete them. So each application gets the files of its own last deployment back before the CLI reads them. The
 workspace holds the same files, so nothing is lost where they are missing here.
 
-A command of the CLI reads and writes these files until it ends. So no application gets its files back while a command
-for another one is at work, such as the checks of an editor's extension beside a deployment: that command would upload
-the files of the other application as its own.
+A deployment writes these files again when it ends, and uploads them. So no application gets its files back while the
+CLI deploys or destroys another one, as when an editor's extension checks the bundle meanwhile: the files of the other
+application would be uploaded.
 """
 
 from __future__ import annotations
@@ -31,46 +31,56 @@ _OWNER = "kaspr-application"
 _NOBODY = "unknown"
 _ASIDE = ".kaspr-delta"
 _CLI = "databricks"
+# The words of the CLI's commands that write the state when they end.
+_WRITES = {"deploy", "destroy", "deployment"}
 
 
 def give_back_state(root: Path, target: str, application: str, process: int) -> None:
     """Put the local state of this application in the place where the CLI looks, and the state of others aside.
 
     ``root`` is the folder of databricks.yml, ``process`` the number of the CLI's process. State without an owner is put
-    aside for good. Raises UsageError while another process of the CLI is at work on another application.
+    aside for good. Raises UsageError while another process of the CLI deploys or destroys another application.
     """
     base = Path(os.environ.get(_CLI_FOLDER) or root / ".databricks" / "bundle")
     place, aside = base / target, base / _ASIDE / target
     owner = place / _OWNER
     (base / _ASIDE).mkdir(parents=True, exist_ok=True)
     with FileLock(base / _ASIDE / f"{target}.lock"):
-        before, *known = owner.read_text(encoding="utf-8").splitlines() if owner.is_file() else [_NOBODY]
-        others = [other for other in known if other != str(process) and _is_cli(other)]
+        lines = owner.read_text(encoding="utf-8").splitlines() if owner.is_file() else []
+        before, *known = lines or [_NOBODY]
+        others = [other for other in known if other != str(process) and _writes_state(other)]
         now = "\n".join((application, str(process), *others))
         if before == application:
-            owner.write_text(now, encoding="utf-8")
+            _replace(owner, now)
             return
         if others:
             raise UsageError(
-                f"another command of the Databricks CLI is at work on the application {before!r} in this folder"
-                f" (process {others[0]}): start this one again when that has ended"
+                f"the Databricks CLI deploys or destroys the application {before!r} in this folder"
+                f" (process {others[0]}): start this command again when that has ended"
             )
         _move(place, aside / quote(before, safe=""))
         place.mkdir(parents=True, exist_ok=True)
         # Between the two moves: wherever this is interrupted, the owner is right about all that lies there.
-        owner.write_text(now, encoding="utf-8")
+        _replace(owner, now)
         _move(aside / quote(application, safe=""), place)
 
 
-def _is_cli(process: str) -> bool:
-    """Whether that process is there and is the CLI. Windows does not say it, so none is there."""
+def _writes_state(process: str) -> bool:
+    """Whether that process is there, and is a command of the CLI that writes the state. On Windows none is seen."""
+    words: list[str] = []
     with contextlib.suppress(OSError):
-        return _CLI in Path(f"/proc/{process}/comm").read_text(encoding="utf-8")
-    if Path("/proc/self").exists() or (ps := shutil.which("ps")) is None:
-        return False
-    # The arguments are a list: no shell reads them.
-    found = subprocess.run([ps, "-o", "comm=", "-p", process], check=False, capture_output=True, text=True)  # noqa: S603
-    return _CLI in found.stdout
+        words = Path(f"/proc/{process}/cmdline").read_text(encoding="utf-8").split("\0")
+    if not Path("/proc/self").exists() and (ps := shutil.which("ps")) is not None:
+        # The arguments are a list: no shell reads them.
+        asked = [ps, "-o", "args=", "-p", process]
+        words = subprocess.run(asked, check=False, capture_output=True, text=True).stdout.split()  # noqa: S603
+    return bool(words) and _CLI in words[0] and not _WRITES.isdisjoint(words)
+
+
+def _replace(file: Path, text: str) -> None:
+    new = file.with_name(f"{file.name}.new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(file)
 
 
 def _move(source: Path, target: Path) -> None:

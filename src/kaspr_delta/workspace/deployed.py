@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import islice, pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kaspr_delta.errors import NotFoundError, SetupError, first_line
 from kaspr_delta.settings import JOB_FRAMEWORK
-from kaspr_delta.workspace.login import Login
+from kaspr_delta.workspace.login import take_login
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
@@ -100,11 +99,8 @@ class Workspace:
 
         Raises SetupError if databricks-sdk is missing or no login is configured.
         """
-        try:
+        with _installed():
             from databricks.sdk import WorkspaceClient
-        except ImportError as error:
-            msg = "databricks-sdk is not installed: pip install 'kaspr-delta[deploy]'"
-            raise SetupError(msg) from error
         try:
             return cls(WorkspaceClient(profile=profile, product="kaspr-delta"))
         except ValueError as error:
@@ -114,18 +110,15 @@ class Workspace:
 
     @classmethod
     def of_target(cls, target: str, profile: str | None = None) -> Self:
-        """The workspace of a target: the one that databricks.yml of this folder names, else that of ``connect``.
+        """The workspace of a target: the one on which the Databricks CLI works, with its login.
 
-        Raises SetupError as ``connect`` does, and if the login is for another workspace than the target's.
+        Away from a bundle, and without the CLI, it is that of ``connect``. Raises SetupError as ``connect``, and if the
+        CLI has no login.
         """
-        login = Login.of_target(Path(), target)
-        found = cls.connect(profile or login.known_profile())
-        if login.host and not login.is_at(found.client.config.host):
-            raise SetupError(
-                f"target {target!r} is at {login.host}, and the login is for {found.client.config.host}: name a"
-                " --profile for that workspace"
-            )
-        return found
+        with _installed():
+            from databricks.sdk.core import Config
+        names = {one.env for one in Config.attributes() if one.env}
+        return cls.connect(None if take_login(target, profile, names) else profile)
 
     def jobs(self, target: str, application: str | None = None, *, runs: int = 1) -> tuple[DeployedJob, ...]:
         """The jobs that were deployed to a target, sorted by name, each with its ``runs`` newest runs.
@@ -244,6 +237,14 @@ def _nothing_there(deployed: list[BaseJob], target: str, application: str | None
         return NotFoundError.among("deployed target", target, targets)
     there = sorted({tag(job, "application") for job in deployed if tag(job, "target") == target})
     return NotFoundError.among("deployed application", application or "", there)
+
+
+@contextlib.contextmanager
+def _installed() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise SetupError("databricks-sdk is not installed: pip install 'kaspr-delta[deploy]'") from error
 
 
 @contextlib.contextmanager

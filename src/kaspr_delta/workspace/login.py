@@ -1,81 +1,45 @@
-"""The workspace of a bundle's target, as databricks.yml names it, and the login for it."""
+"""The login of the Databricks CLI for a target of a bundle, for this process."""
 
 from __future__ import annotations
 
-import configparser
+import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+import shutil
+import subprocess
+import sys
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
-from kaspr_delta.errors import SetupError, first_line
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from kaspr_delta.errors import SetupError
 
 _BUNDLE = "databricks.yml"
+_SHOW = "import json, os; print(json.dumps(dict(os.environ)))"
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
-    """The host of a target's workspace, and the profile of ``~/.databrickscfg`` for it; empty where none is named."""
+def take_login(target: str, profile: str | None, names: Collection[str]) -> bool:
+    """Give the environment variables of these names the values of the CLI's login for a target; whether there is one.
 
-    host: str = ""
-    profile: str = ""
-
-    @classmethod
-    def of_target(cls, folder: Path, target: str) -> Self:
-        """As databricks.yml of a folder, with the files that it includes, names them; without that file it is empty.
-
-        Raises SetupError for a file that is no YAML.
-        """
-        bundle = _content(folder / _BUNDLE)
-        included = [path for pattern in bundle.get("include") or () for path in sorted(folder.glob(str(pattern)))]
-        parts = [bundle, *map(_content, included)]
-        # A target comes before the bundle, wherever it stands.
-        named = [*parts, *((part.get("targets") or {}).get(target) or {} for part in parts)]
-        found = {name: value for one in named for name, value in (one.get("workspace") or {}).items() if value}
-        return cls(str(found.get("host", "")), str(found.get("profile", "")))
-
-    def known_profile(self) -> str | None:
-        """The profile that is named, or the only one of the host; None where the environment says another one."""
-        if self.profile:
-            return self.profile
-        if (
-            not self.host
-            or os.environ.get("DATABRICKS_CONFIG_PROFILE")
-            or self.is_at(os.environ.get("DATABRICKS_HOST"))
-        ):
-            return None
-        profiles = configparser.ConfigParser(default_section="", interpolation=None, strict=False)
-        profiles.read(Path(os.environ.get("DATABRICKS_CONFIG_FILE") or "~/.databrickscfg").expanduser(), "utf-8")
-        there = [name for name in profiles.sections() if self.is_at(profiles[name].get("host"))]
-        return there[0] if len(there) == 1 else None
-
-    def is_at(self, host: str | None) -> bool:
-        """Whether that is the host of the target."""
-        return _name(host or "") == _name(self.host)
-
-
-def _content(file: Path) -> Mapping[str, Any]:
-    try:
-        found = YAML(typ="safe").load(file)
-    except FileNotFoundError:
-        return {}
-    except YAMLError as error:
-        raise SetupError(f"{file} cannot be read: {first_line(error)}") from error
-    return found if isinstance(found, Mapping) else {}
-
-
-def _name(url: str) -> str:
-    """The host's name and port.
-
-    >>> _name("https://DBC-1.cloud.databricks.com/?o=1"), _name("dbc-1.cloud.databricks.com")
-    ('dbc-1.cloud.databricks.com', 'dbc-1.cloud.databricks.com')
+    The CLI finds the workspace by databricks.yml, by profiles and by the environment, in an order of its own, and hands
+    its login to a command in variables that all tools of Databricks read. There is none away from a bundle, and without
+    the CLI. Raises SetupError with the CLI's message if it has no login, as for an unknown target.
     """
-    return urlsplit(url if "//" in url else f"//{url}").netloc.lower()
+    command = shutil.which("databricks")
+    if command is None or not Path(_BUNDLE).is_file():
+        return False
+    options = ["--target", target, *(["--profile", profile] if profile else [])]
+    # The arguments are a list: no shell reads them.
+    done = subprocess.run(  # noqa: S603
+        [command, "bundle", "run", *options, "--", sys.executable, "-I", "-c", _SHOW],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise SetupError(f"the Databricks CLI has no login for target {target!r}: {done.stderr.strip()}")
+    handed = json.loads(done.stdout)
+    for name in names:
+        if name in handed:
+            os.environ[name] = handed[name]
+        else:
+            os.environ.pop(name, None)
+    return True

@@ -25,7 +25,8 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def install_cli(bundle: Path, code: int = 0, actions: dict[str, str] | None = None, **more: str) -> Path:
     """Install a fake Databricks CLI; the file to which it writes its arguments.
 
-    It plans the ``actions`` by the keys of resources, such as ``schemas_shop``. Its variables are two and ``more``.
+    It plans the ``actions`` by the keys of resources, such as ``schemas_shop``. Its variables are two and ``more``. Its
+    login is that of its environment.
     """
     written = bundle / "arguments"
     planned = {f"resources.{key.replace('_', '.')}": {"action": action} for key, action in (actions or {}).items()}
@@ -37,6 +38,7 @@ def install_cli(bundle: Path, code: int = 0, actions: dict[str, str] | None = No
     command.parent.mkdir()
     command.write_text(
         f"""#!/bin/sh
+if [ "$2" = run ]; then while [ "$1" != -- ]; do shift; done; shift; exec "$@"; fi
 if [ "$2" = plan ] || [ "$2" = validate ]; then while read line; do echo "$line"; done <{bundle}/$2; exit; fi
 for one in "$@"; do echo "$one"; done >{written}
 exit {code}

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -112,21 +114,37 @@ def test_each_application_of_a_checkout_keeps_the_state_of_its_own_deployment(tm
     assert (place / "resources.json").read_text() == "state of order-system"
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="the names of processes are files only on Linux")
-def test_no_application_gets_its_state_while_a_command_for_another_one_is_at_work(tmp_path: Path) -> None:
-    cli = tmp_path / "databricks-1.12"
-    shutil.copy(shutil.which("sleep") or "", cli)
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="the words of processes are files only on Linux")
+@pytest.mark.parametrize(
+    ("verb", "refused"), [("deploy", True), ("destroy", True), ("run", False), ("validate", False)]
+)
+def test_no_application_gets_its_state_while_the_cli_deploys_another_one(
+    tmp_path: Path, verb: str, *, refused: bool
+) -> None:
     owner = tmp_path / ".databricks" / "bundle" / "prod" / "kaspr-application"
-    with subprocess.Popen([cli, "20"]) as deploying:  # noqa: S603
-        give_back_state(tmp_path, "prod", "shop", deploying.pid)
+    words = ["databricks-1.12", "-c", "import time; time.sleep(20)", "bundle", verb]
+    with subprocess.Popen(words, executable=sys.executable) as command:  # noqa: S603
+        give_back_state(tmp_path, "prod", "shop", command.pid)
         give_back_state(tmp_path, "prod", "shop", 2)  # a check of the same application, which has ended
         give_back_state(tmp_path, "dev", "desk", 3)
-        with pytest.raises(UsageError, match=rf"application 'shop' in this folder \(process {deploying.pid}\)"):
+        refusal = pytest.raises(UsageError, match=rf"application 'shop' in this folder \(process {command.pid}\)")
+        with refusal if refused else contextlib.nullcontext():
             give_back_state(tmp_path, "prod", "desk", 4)
-        assert owner.read_text().startswith("shop\n")
-        deploying.kill()
+        assert owner.read_text().startswith("shop\n" if refused else "desk\n")
+        command.kill()
     give_back_state(tmp_path, "prod", "desk", 4)
     assert owner.read_text() == "desk\n4"
+
+
+@pytest.mark.parametrize("written", ["", "desk", "desk\n7\n8"])
+def test_a_note_of_the_owner_is_read_as_any_version_or_a_kill_left_it(tmp_path: Path, written: str) -> None:
+    place = tmp_path / ".databricks" / "bundle" / "prod"
+    place.mkdir(parents=True)
+    (place / "kaspr-application").write_text(written)
+    (place / "resources.json").write_text("{}")
+    give_back_state(tmp_path, "prod", "desk", 9)
+    assert (place / "kaspr-application").read_text() == "desk\n9"
+    assert (place / "resources.json").exists() is bool(written)
 
 
 def test_node_types_are_those_of_the_cloud_to_which_the_cli_has_logged_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,12 @@ def _mark_refused(bench: Bench) -> None:
         (bench.marks / (bench.marks / _HOLDER).read_text()).touch()
 
 
+def _clear_marks(bench: Bench) -> None:
+    with contextlib.suppress(OSError, SetupError):
+        if (bench.marks / _HOLDER).read_text() == bench.run:  # else another one has the lease now
+            shutil.rmtree(bench.marks)
+
+
 def _refused(bench: Bench) -> str:
     """Wait for the file of a doctor that was refused. Raises SetupError if there is none in time."""
     mark, end = bench.marks / bench.run, time.monotonic() + bench.patience
@@ -126,11 +132,11 @@ def examine(bench: Bench, wanted: Wanted, seconds: float) -> Iterator[tuple[Prob
                 _name_holder(bench)
                 yield from first
                 yield from answers(probes_of(bench, wanted), bench, end - time.monotonic())
-                yield from answers([SECOND_TASK] if wanted.in_pair else [], bench, end - time.monotonic())
+                if wanted.in_pair:  # whatever time is left: it waits for no store
+                    yield SECOND_TASK, SECOND_TASK.answer(bench, bench.patience + _CLEANING)
             finally:
                 cleaned = CLEANED.answer(bench, _CLEANING)
-                with contextlib.suppress(OSError, SetupError):
-                    shutil.rmtree(bench.marks)
+                _clear_marks(bench)
             yield CLEANED, cleaned
     except AlreadyRunningError as error:  # another one took the lease meanwhile
         yield ANOTHER, Answer("problem", str(error), ANOTHER.otherwise)
