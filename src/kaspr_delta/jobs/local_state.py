@@ -5,9 +5,9 @@ A deployment of another application from the same checkout would take them for r
 and delete them. So each application gets the files of its own last deployment back before the CLI reads them. The
 workspace holds the same files, so nothing is lost where they are missing here.
 
-A deployment writes these files again when it ends, and uploads them. So no application gets its files back while the
-CLI deploys or destroys another one, as when an editor's extension checks the bundle meanwhile: the files of the other
-application would be uploaded.
+Commands of the CLI write these files too after they have read the bundle: a deployment when it ends, others when they
+ask the workspace for its state. So no application gets its files back while such a command works on another one, as
+when an editor's extension checks the bundle beside a deployment: it would get, and upload, the files of the wrong one.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _OWNER = "kaspr-application"
 _NOBODY = "unknown"
 _ASIDE = ".kaspr-delta"
 _CLI = "databricks"
-# The words of the CLI's commands that write the state when they end.
-_WRITES = {"deploy", "destroy", "deployment"}
+# The CLI's commands that write the state after Python has made the resources.
+_WRITES = {"deploy", "destroy", "deployment", "generate", "open", "plan", "run", "summary"}
 
 
 def give_back_state(root: Path, target: str, application: str, process: int) -> None:
     """Put the local state of this application in the place where the CLI looks, and the state of others aside.
 
     ``root`` is the folder of databricks.yml, ``process`` the number of the CLI's process. State without an owner is put
-    aside for good. Raises UsageError while another process of the CLI deploys or destroys another application.
+    aside for good. Raises UsageError while a command of the CLI that writes state works on another one.
     """
     base = Path(os.environ.get(_CLI_FOLDER) or root / ".databricks" / "bundle")
     place, aside = base / target, base / _ASIDE / target
@@ -55,8 +55,8 @@ def give_back_state(root: Path, target: str, application: str, process: int) -> 
             return
         if others:
             raise UsageError(
-                f"the Databricks CLI deploys or destroys the application {before!r} in this folder"
-                f" (process {others[0]}): start this command again when that has ended"
+                f"the Databricks CLI works on the application {before!r} in this folder (process {others[0]}): start"
+                " this command again when that one has ended"
             )
         _move(place, aside / quote(before, safe=""))
         place.mkdir(parents=True, exist_ok=True)
@@ -69,12 +69,12 @@ def _writes_state(process: str) -> bool:
     """Whether that process is there, and is a command of the CLI that writes the state. On Windows none is seen."""
     words: list[str] = []
     with contextlib.suppress(OSError):
-        words = Path(f"/proc/{process}/cmdline").read_text(encoding="utf-8").split("\0")
+        words = Path(f"/proc/{process}/cmdline").read_text("utf-8", "replace").split("\0")
     if not Path("/proc/self").exists() and (ps := shutil.which("ps")) is not None:
         # The arguments are a list: no shell reads them.
         asked = [ps, "-o", "args=", "-p", process]
         words = subprocess.run(asked, check=False, capture_output=True, text=True).stdout.split()  # noqa: S603
-    return bool(words) and _CLI in words[0] and not _WRITES.isdisjoint(words)
+    return any(_CLI in word for word in words) and not _WRITES.isdisjoint(words)
 
 
 def _replace(file: Path, text: str) -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from kaspr_delta.errors import SetupError
 
-_BUNDLE = "databricks.yml"
+# Where the CLI finds a bundle: in a folder that is named, or in the nearest one with such a file.
+_ROOT = "DATABRICKS_BUNDLE_ROOT"
+_BUNDLES = ("databricks.yml", "databricks.yaml", "bundle.yml", "bundle.yaml")
 _SHOW = "import json, os; print(json.dumps(dict(os.environ)))"
 
 
@@ -24,7 +26,7 @@ def take_login(target: str, profile: str | None, names: Collection[str]) -> bool
     the CLI. Raises SetupError with the CLI's message if it has no login, as for an unknown target.
     """
     command = shutil.which("databricks")
-    if command is None or not Path(_BUNDLE).is_file():
+    if command is None or not _in_bundle():
         return False
     options = ["--target", target, *(["--profile", profile] if profile else [])]
     # The arguments are a list: no shell reads them.
@@ -32,7 +34,8 @@ def take_login(target: str, profile: str | None, names: Collection[str]) -> bool
         [command, "bundle", "run", *options, "--", sys.executable, "-I", "-c", _SHOW],
         check=False,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
     )
     if done.returncode:
         raise SetupError(f"the Databricks CLI has no login for target {target!r}: {done.stderr.strip()}")
@@ -43,3 +46,10 @@ def take_login(target: str, profile: str | None, names: Collection[str]) -> bool
         else:
             os.environ.pop(name, None)
     return True
+
+
+def _in_bundle() -> bool:
+    here = Path.cwd()
+    return bool(os.environ.get(_ROOT)) or any(
+        (at / name).is_file() for at in (here, *here.parents) for name in _BUNDLES
+    )

@@ -47,6 +47,8 @@ def hand(cli: Path, login: dict[str, str] | str) -> None:
 def test_a_target_s_workspace_is_that_of_the_cli_with_its_login(
     cli: Path, workspace: FakeWorkspace, monkeypatch: pytest.MonkeyPatch, profile: str | None, options: str
 ) -> None:
+    (cli.parent / "bundles").mkdir()
+    monkeypatch.chdir(cli.parent / "bundles")
     hand(cli, {"DATABRICKS_HOST": os.environ["DATABRICKS_HOST"], "DATABRICKS_TOKEN": "of the target"})
     monkeypatch.setenv("DATABRICKS_HOST", "http://127.0.0.1:1")
     monkeypatch.setenv("DATABRICKS_CLIENT_ID", "of another login")
