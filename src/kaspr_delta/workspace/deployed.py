@@ -99,8 +99,11 @@ class Workspace:
 
         Raises SetupError if databricks-sdk is missing or no login is configured.
         """
-        with _installed():
+        try:
             from databricks.sdk import WorkspaceClient
+        except ImportError as error:
+            msg = "databricks-sdk is not installed: pip install 'kaspr-delta[deploy]'"
+            raise SetupError(msg) from error
         try:
             return cls(WorkspaceClient(profile=profile, product="kaspr-delta"))
         except ValueError as error:
@@ -115,10 +118,7 @@ class Workspace:
         Away from a bundle, and without the CLI, it is that of ``connect``. Raises SetupError as ``connect``, and if the
         CLI has no login.
         """
-        with _installed():
-            from databricks.sdk.core import Config
-        names = {one.env for one in Config.attributes() if one.env}
-        return cls.connect(None if take_login(target, profile, names) else profile)
+        return cls.connect(None if take_login(target, profile) else profile)
 
     def jobs(self, target: str, application: str | None = None, *, runs: int = 1) -> tuple[DeployedJob, ...]:
         """The jobs that were deployed to a target, sorted by name, each with its ``runs`` newest runs.
@@ -237,14 +237,6 @@ def _nothing_there(deployed: list[BaseJob], target: str, application: str | None
         return NotFoundError.among("deployed target", target, targets)
     there = sorted({tag(job, "application") for job in deployed if tag(job, "target") == target})
     return NotFoundError.among("deployed application", application or "", there)
-
-
-@contextlib.contextmanager
-def _installed() -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise SetupError("databricks-sdk is not installed: pip install 'kaspr-delta[deploy]'") from error
 
 
 @contextlib.contextmanager

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection
 from pathlib import Path
 
 from kaspr_delta.errors import SetupError
@@ -18,8 +17,8 @@ _BUNDLES = ("databricks.yml", "databricks.yaml", "bundle.yml", "bundle.yaml")
 _SHOW = "import json, os; print(json.dumps(dict(os.environ)))"
 
 
-def take_login(target: str, profile: str | None, names: Collection[str]) -> bool:
-    """Give the environment variables of these names the values of the CLI's login for a target; whether there is one.
+def take_login(target: str, profile: str | None) -> bool:
+    """Give the environment variables of this process the CLI's login for a target; whether there is one.
 
     The CLI finds the workspace by databricks.yml, by profiles and by the environment, in an order of its own, and hands
     its login to a command in variables that all tools of Databricks read. There is none away from a bundle, and without
@@ -40,11 +39,9 @@ def take_login(target: str, profile: str | None, names: Collection[str]) -> bool
     if done.returncode:
         raise SetupError(f"the Databricks CLI has no login for target {target!r}: {done.stderr.strip()}")
     handed = json.loads(done.stdout)
-    for name in names:
-        if name in handed:
-            os.environ[name] = handed[name]
-        else:
-            os.environ.pop(name, None)
+    for name in os.environ.keys() - handed.keys():  # those of another login
+        del os.environ[name]
+    os.environ.update(handed)
     return True
 
 
