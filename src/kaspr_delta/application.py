@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kaspr_delta.control import health
 from kaspr_delta.control.documents import Document, documents_of, kind_among, root_of, without
-from kaspr_delta.control.events import COMPARED, OTHER_DEPLOYMENT, REBUILD_REQUIRED, REBUILT, since_in
+from kaspr_delta.control.events import COMPARED, OTHER_DEPLOYMENT, REBUILD_REQUIRED, REBUILT, Event, since_in
 from kaspr_delta.control.registry import Registry
 from kaspr_delta.control.stored_tables import stored_misfits
 from kaspr_delta.errors import (
@@ -402,7 +402,8 @@ class Application:
 
         When manifests are applied, changed or deleted meanwhile, the resources restart with the new plan, from where
         they stopped. A resource that fails does not stop the others. One that needs a rebuild, and those that read it,
-        wait until that is done or its old definition is applied again.
+        wait until that is done or its old definition is applied again. If all have failed it raises; but if the same
+        ones failed before it began, and say what to do, it waits for that: whoever starts it again is told once.
         """
         from kaspr_delta.runtime.run_events import Waits
         from kaspr_delta.telemetry import observed
@@ -412,6 +413,7 @@ class Application:
         self.check(names)
         session_of(self._spark)
         started: dict[ResourceRef, datetime] = {}
+        declared, failed = self.declared, self._failed()
         while not stop.is_set():
             # Before the plan is read: a change between the two must not be missed.
             applied = self._registry.changed(self.delta.namespace.poll_seconds)
@@ -432,7 +434,9 @@ class Application:
                     runner.started = started
                     noted = dict[ResourceRef, float]()
                     try:
-                        runner.continuously(stop, pause, self._refs(known), self._changed(runner, applied, noted))
+                        failed_before = failed if self.declared is declared else ()
+                        changed = self._changed(runner, applied, noted)
+                        runner.continuously(stop, pause, self._refs(known), changed, failed_before)
                     finally:
                         self._tell(runner, noted)
                 for ref, reason in runner.rebuilds.items():
@@ -479,17 +483,26 @@ class Application:
         day, and have had no batch since; or every event that they got ``within`` that time became a dead letter. It
         only reads.
         """
-        store, events, now = self._store, self._registry.events(), datetime.now(timezone.utc)
+        events, now = self._registry.events(), datetime.now(timezone.utc)
         ids = {(event_kind(ref.kind), ref.name): name for name, ref in self._known.items()}
-        batches = {name: done["last_batch"] for name, done in store.done().resources.items()}
         since = {ids[id_]: at for id_, at in since_in(events).items() if id_ in ids}
         fruitless = self.report_since(now - within).fruitless
         return {
             **{name: "every event became a dead letter" for name in fruitless if name in self._known},
-            **dict(health.failed(events, ids, batches, now - max(within, timedelta(days=1)))),
+            **{str(ref): error for ref, error in self._failed(max(within, timedelta(days=1)), events).items()},
             **health.late(self._waits, since, grace, now),
             **{str(ref): in_words(reason) for ref, reason in self.rebuilds().items()},
         }
+
+    def _failed(
+        self, within: timedelta = timedelta(days=1), events: Sequence[Event] | None = None
+    ) -> dict[ResourceRef, str]:
+        """The resources that failed ``within`` that time, and have had no batch since, with their errors."""
+        found = self._registry.events() if events is None else events
+        ids = {(event_kind(ref.kind), ref.name): name for name, ref in self._known.items()}
+        batches = {name: done["last_batch"] for name, done in self._store.done().resources.items()}
+        after = datetime.now(timezone.utc) - within
+        return {self._known[name]: error for name, error in health.failed(found, ids, batches, after)}
 
     def rebuild(self, resource: str, *, patience: float = 0) -> RunReport:
         """Rebuild the state of a join (``join/NAME``) or of a table that is made from a table (``table/NAME``).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.engine.batch.recovery import Recovery
 from kaspr_delta.engine.batch.stream_run import ResourceRun
+from kaspr_delta.errors import SetupError
 from kaspr_delta.runtime import runner
+from kaspr_delta.runtime.run_events import Failed
 from kaspr_delta.storage.layout import EVENTS
 from tests.continuous import running, wait_until
 from tests.folders import folder_of
@@ -33,7 +36,11 @@ STEPS: dict[str, tuple[Any, str, Callable[[Any], str]]] = {
 }
 
 
-def break_steps(monkeypatch: pytest.MonkeyPatch, steps: Mapping[str, Collection[str]]) -> None:
+def break_steps(
+    monkeypatch: pytest.MonkeyPatch,
+    steps: Mapping[str, Collection[str]],
+    error: Callable[[str], Exception] = ValueError,
+) -> None:
     """Let each step fail for some resources."""
     for step, victims in steps.items():
         owner, name, ref_of = STEPS[step]
@@ -49,8 +56,7 @@ def break_steps(monkeypatch: pytest.MonkeyPatch, steps: Mapping[str, Collection[
         ) -> Any:
             ref = str(given[2].ref) if step == "clean" else str(given[2]) if step == "make" else ref_of(given[0])
             if ref in victims:
-                msg = f"broken at {step}"
-                raise ValueError(msg)
+                raise error(f"broken at {step}")
             return original(*given, **named)
 
         monkeypatch.setattr(owner, name, failing)
@@ -152,14 +158,34 @@ def test_a_resource_that_fails_in_a_step_fails_alone(
     assert str(again.status().resources)
 
 
-def test_a_continuous_run_in_which_all_fail_ends(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("error", "waits"), [(ValueError, False), (SetupError, True)])
+def test_a_continuous_run_in_which_all_fail_ends_and_the_next_one_waits_for_a_remedy(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Callable[[str], Exception],
+    waits: bool,
 ) -> None:
     app = open_all(spark, tmp_path)
-    break_steps(monkeypatch, {"recover": [str(ref) for ref in app.plan.runs]})
-    with running(app, only=[str(ref) for ref in app.plan.runs if ref.kind != "task"]) as failures:
+    only = [str(ref) for ref in app.plan.runs if ref.kind != "task"]
+    break_steps(monkeypatch, {"recover": only}, error)
+    with running(app, only=only) as failures:
         wait_until(lambda: failures)
     assert "broken at recover" in str(failures[0])
+
+    again, failed = Application.open(warehouse=tmp_path / "wh", spark=spark), set[str]()
+    with running(
+        again, only=only, listener=lambda one: failed.add(str(one.resource)) if isinstance(one, Failed) else None
+    ) as failures:
+        wait_until(lambda: failed == {*only})
+        time.sleep(2.0)
+        assert bool(failures) is not waits
+    assert "broken at recover" in str(failures[0])
+
+    monkeypatch.undo()
+    with running(again, only=only) as failures:
+        wait_until(lambda: again.table("healthy").to_dict() == {"a": 1}, failures)
+    assert failures == []
 
 
 @pytest.mark.slow

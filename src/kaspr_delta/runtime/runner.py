@@ -92,6 +92,7 @@ class Runner:
     _failures: Failures = field(init=False)
     _all: frozenset[ResourceRef] = field(default=frozenset(), init=False)
     # The number of failures that ``_is_over`` has seen, and when it saw the last one.
+    _failed_before: frozenset[ResourceRef] = field(default=frozenset(), init=False)
     _seen: int = field(default=0, init=False)
     _seen_at: float = field(default=0.0, init=False)
     # When expired rows were deleted, and whether a table that a round has read got columns meanwhile.
@@ -144,17 +145,20 @@ class Runner:
         every: int,
         only: Collection[ResourceRef] = (),
         changed: Callable[[], bool] = lambda: False,
+        failed_before: Collection[ResourceRef] = (),
     ) -> None:
         """Keep all resources running until ``stop`` is set, tasks by their schedules. Running batches are finished.
 
         ``every`` is the number of milliseconds between two looks of a resource for new rows. The run also ends when
         ``changed`` returns True, when a table that is read got columns, when a resource needs a rebuild, and some time
         after one failed that may go well later: the next run tries it again. Resources that fail do not stop the
-        others. Raises ResourceFailedError if all have failed, or if some have when ``stop`` is set.
+        others. Raises ResourceFailedError if all have failed, or if some have when ``stop`` is set. If all of them are
+        among those that ``failed_before``, and it says what to do, a run has ended for that already: this one waits.
         """
         refs = _refs(self._stages(only))
         tasks = [task for task in self.plan.tasks if not only or task.ref in only]
         self._all = frozenset([*refs, *(task.ref for task in tasks)])
+        self._failed_before = frozenset(failed_before)
         with self._recovered([*refs, *(task.ref for task in tasks)]):
             refs = [ref for ref in refs if ref not in self._failures]
             schedules = [(self._runs[task.ref], task.schedule) for task in tasks if task.ref not in self._failures]
@@ -162,7 +166,7 @@ class Runner:
             if not self._failures.rebuilds:
                 with tasks_firing(self.spark, schedules, self._failures.note, self.started):
                     run(refs, stop, every, changed)
-        if stop.is_set() or (not self.rebuilds and self._all and self._all <= self._failures.errors.keys()):
+        if stop.is_set() or (not self.rebuilds and self._has_failed):
             self._failures.tell()
 
     def rebuild(self, ref: ResourceRef, patience: float = 0) -> RunReport:
@@ -282,7 +286,15 @@ class Runner:
         if len(errors) > self._seen:
             self._seen, self._seen_at = len(errors), time.monotonic()
         late = time.monotonic() - self._seen_at > _TRY_AGAIN and any(map(may_pass, errors.values()))
-        return late or bool(self.rebuilds) or (bool(errors) and self._all <= errors.keys())
+        return late or bool(self.rebuilds) or self._has_failed
+
+    @property
+    def _has_failed(self) -> bool:
+        """Whether a continuous run ends because all have failed: something may pass, or no run has said so before."""
+        errors = self._failures.errors.copy()
+        if not errors or not self._all <= errors.keys():
+            return False
+        return not self._all <= self._failed_before or any(map(may_pass, errors.values()))
 
     @property
     def _is_lost(self) -> bool:

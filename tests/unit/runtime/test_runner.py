@@ -116,3 +116,23 @@ def test_a_continuous_run_tries_again_what_may_go_well_later(
     runner._failures.errors.update(errors)
     time.sleep(0.001)
     assert runner._is_over is is_over
+
+
+@pytest.mark.parametrize(
+    ("error", "failed_before", "is_over"),
+    [
+        (LASTING, [], True),
+        (LASTING, [PRICED], True),
+        (LASTING, [PRICED, SAME], False),
+        (PASSING, [PRICED, SAME], True),
+    ],
+)
+def test_a_continuous_run_in_which_all_fail_ends_once_for_what_does_not_pass(
+    error: Exception, failed_before: list[ResourceRef], is_over: bool
+) -> None:
+    nothing: Any = None
+    tables: Any = Taken()
+    runner = Runner(nothing, tables, PLAN)
+    runner._all, runner._failed_before = frozenset([PRICED, SAME]), frozenset(failed_before)
+    runner._failures.errors.update({PRICED: error, SAME: LASTING})
+    assert runner._is_over is is_over
