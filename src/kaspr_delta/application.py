@@ -40,6 +40,7 @@ from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.runtime.session import databricks_session, session_for
 from kaspr_delta.runtime.typed_tables import TypedTables, with_stored_results
 from kaspr_delta.settings import warehouse_location
+from kaspr_delta.spec.ddl import Column
 from kaspr_delta.spec.durations import interval
 from kaspr_delta.spec.kinds import event_kind, kind_called, short_kind
 from kaspr_delta.spec.loader import load_path
@@ -150,6 +151,10 @@ class Application:
         self._stale: dict[ResourceRef, _Stale] = {}
         # Puts manifests that are not applied in the place of those that are.
         self._own: Update | None = None
+        # The columns of tables at which an earlier run looked: they count until a run has something to do.
+        self._known_before: Mapping[str, tuple[Column, ...]] = {}
+        # Those of the last look.
+        self._seen: dict[str, tuple[Column, ...]] = {}
 
     @classmethod
     def open(  # noqa: PLR0913  each says where to find something
@@ -167,6 +172,7 @@ class Application:
         values: Mapping[str, Value] | None = None,
         bound: bool = True,
         starting: Starting | None = None,
+        trusting: bool = False,
     ) -> Application:
         """Open an application: apply the manifests of a file or folder, or, without one, use those applied before.
 
@@ -182,7 +188,8 @@ class Application:
         something needs it. ``starting`` calls what starts it. ``profile`` names a profile of ``~/.databrickscfg``,
         whose compute is used through databricks-connect. ``limits`` are sizes at which the engine changes its method.
         ``values`` are those of the manifests' parameters, before those of their ``values.yaml``. Unless ``bound``,
-        topics are not read from Kafka and files, nor written there.
+        topics are not read from Kafka and files, nor written there. In a catalog, ``trusting`` takes tables of others
+        as an earlier run saw them: ``run`` looks at them again before it does anything.
 
         Raises ManifestError (with every finding), NotFoundError, UsageError and SetupError.
         """
@@ -228,6 +235,8 @@ class Application:
             raise NotFoundError(f"{other}. Nothing was") if other else location.nothing_applied
         opened = cls(spark or start, delta, only_applied_plan(documents, name), bound=bound)
         opened._own = own
+        if trusting and location.is_unity:
+            opened._known_before = opened._settled.columns()
         if other:
             opened._registry.warn("KasprApp", opened.plan.application, OTHER_DEPLOYMENT, other)
         opened._refresh(listed=spark is not None)
@@ -377,11 +386,15 @@ class Application:
             if report is not None:
                 return report
         session_of(self._spark)
-        self._refresh_foreign()
+        is_idle: bool | None = None
+        if self._known_before:
+            is_idle, self._known_before = self._runner(None).is_idle(self._refs(names)), {}
+        if not is_idle:
+            self._refresh_foreign()
         with observed(self.plan, listener, is_test=not self._bound) as observer:
             runner = self._runner(observer, before)
             try:
-                report = runner.until_quiet(self._refs(names), stop)
+                report = runner.until_quiet(self._refs(names), stop, is_idle=is_idle)
             finally:
                 self._tell(runner)
         self._renew()
@@ -412,6 +425,7 @@ class Application:
         names = list(only)
         self.check(names)
         session_of(self._spark)
+        self._known_before = {}
         started: dict[ResourceRef, datetime] = {}
         declared, failed = self.declared, self._failed()
         while not stop.is_set():
@@ -663,7 +677,7 @@ class Application:
 
     @property
     def _typed(self) -> TypedTables:
-        return TypedTables(self._spark, self.delta)
+        return TypedTables(self._spark, self.delta, known_before=self._known_before, seen=self._seen)
 
     def _reload(self) -> None:
         """Make the plan again if manifests or tables of others have changed."""
@@ -726,9 +740,16 @@ class Application:
                 got.pop(table, None)
         if got != layouts:
             self._settled.write(got)
+        self._settle_columns()
         self._refreshed = known
 
+    def _settle_columns(self) -> None:
+        """Keep the columns of tables that were looked at, for runs that trust them: a catalog answers statements only."""
+        if self.delta.namespace.on_databricks:
+            self._settled.write_columns({**self._known_before, **self._seen})
+
     def _known_now(self) -> Plan:
+        self._seen.clear()
         stale = {ref: one.reason for ref, one in self._stale.items()}
         return without_waiting(self._typed.known(self.declared), stale)
 

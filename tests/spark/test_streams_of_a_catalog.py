@@ -140,6 +140,60 @@ def test_a_run_reads_only_tables_with_new_commits_from_there_on_and_agents_that_
     assert again.table("totals").to_dict() == {"all": 2 * (12 + 4 * 3)}
 
 
+OF_OTHERS = """
+KasprApp/shop: {{}}
+KasprTable/wares: {{source: {{table: {schema}.stock, key: [id]}}}}
+KasprTable/orders: {{schema: "number STRING, ware STRING", key: number}}
+KasprJoin/priced: {{leftTable: orders, rightTable: wares, column: ware}}
+KasprTable/pieces: {{from: {{table: wares}}, groupBy: {{python: "def one(value): return 1"}}, count: {{}}}}
+"""
+
+
+@pytest.mark.further
+def test_a_run_with_nothing_new_asks_nothing_about_tables_of_others(
+    spark: SparkSession, catalog: str, tmp_path: Path
+) -> None:
+    """Without news nothing is read from them. With news they are looked at before it is read."""
+
+    def open_again() -> Application:
+        return Application.open(warehouse=catalog, spark=spark, trusting=True)
+
+    def set_pieces(number: int) -> None:
+        spark.sql(f"UPDATE {stock} SET pieces = {number} WHERE id = 'W1'")  # noqa: S608
+
+    schema = catalog.removeprefix("unity://").partition("/")[0]
+    stock = f"{schema}.stock"
+    app = opened(spark, tmp_path, "shop", OF_OTHERS.format(schema=schema), catalog)
+    app.delta.create(spark, "stock", Layout("id STRING, pieces INT", change_feed=True))
+    spark.sql(f"INSERT INTO {stock} VALUES ('W1', 1), ('W2', 2)")
+    app.table("orders").put({"O1": {"ware": "W1"}})
+    app.run()
+    assert app.join("priced").to_dict()["O1"]["right"]["pieces"] == 1
+    open_again().run()  # the channel has columns now
+    with noted_statements() as asked:
+        assert not open_again().run().resources
+    assert len(asked) == documented_statements(), "\n".join(asked)
+    set_pieces(3)
+    again = open_again()
+    with noted_statements() as asked:
+        again.run()
+    assert any("DESCRIBE TABLE EXTENDED" in one for one in asked)
+    assert again.join("priced").to_dict()["O1"]["right"]["pieces"] == 3
+
+    set_pieces(4)
+    spark.sql(f"ALTER TABLE {stock} SET TBLPROPERTIES (delta.enableChangeDataFeed = false)")
+    again = open_again()
+    assert not again.plan.waiting
+    again.run()
+    assert {str(ref) for ref, _ in again.plan.waiting} >= {"table/wares", "join/priced", "table/pieces"}
+    assert again.join("priced").to_dict()["O1"]["right"]["pieces"] == 3
+    assert {str(ref) for ref, _ in open_again().plan.waiting} >= {"table/wares", "join/priced"}
+    spark.sql(f"ALTER TABLE {stock} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    set_pieces(5)
+    again = open_again()
+    assert not again.plan.waiting
+
+
 def test_a_run_with_one_changed_row_makes_as_many_statements_as_the_documentation_says(
     shop: Callable[[], Application],
 ) -> None:

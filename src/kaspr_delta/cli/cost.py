@@ -20,8 +20,8 @@ from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs import Deployment, Storage
 from kaspr_delta.jobs.cost import (
     BATCH_STATEMENTS,
-    CHECK_STATEMENTS,
     IDLE_STATEMENTS,
+    INTERNAL_STATEMENTS,
     MOST_SOURCE_STATEMENTS,
     DailyCost,
     Span,
@@ -177,7 +177,7 @@ def _assumptions(cost: Cost) -> Iterator[str]:
     yield f"A start of compute: {started}."
     if any(one.endless < one.jobs for one in cost.layouts):
         tables = f"1 a table that it follows, {MOST_SOURCE_STATEMENTS} at most"
-        more = f"1 a grant, and up to {CHECK_STATEMENTS} a table of others"
+        more = f"{INTERNAL_STATEMENTS} with internal_suffix"
         yield f"Idle statements of a task that finds nothing new: {IDLE_STATEMENTS}, {tables}, {more}."
     if any(one.endless for one in cost.layouts):
         yield "A job that never ends has its compute all day. It starts after deployments and failures only."

@@ -133,11 +133,11 @@ def run(
     grants, on_internal = ([Grant.of(text) for text in texts or ()] for texts in (grant, grant_internal))
     if progress == "json":
         log_as_json()
-    application = target.open(path, origin, revision, apply=apply)
+    application = target.open(path, origin, revision, apply=apply, trusting=not continuous)
     application.check(only or [])
+    make_grants = partial(grant_missing, namespace=application.delta.namespace, grants=grants, on_internal=on_internal)
     if grants or on_internal:
-        grant_missing(application.spark, application.delta.namespace, grants)
-        grant_missing(application.spark, application.delta.namespace, on_internal, internal=True)
+        make_grants(application.spark, trusting=not continuous)
     if continuous:
         _show_versions(application)
     printed = _show_waiting(application)
@@ -148,6 +148,8 @@ def run(
         )
     else:
         report = _run(application, only or [], progress, retries, printed)
+        if report.resources and (grants or on_internal):  # it asks the catalog anyway: somebody may have revoked one
+            make_grants(application.spark)
         if report.fruitless and all_dead_letters == "fail":
             raise ResourceFailedError(f"every event of {', '.join(report.fruitless)} became a dead letter")
         _refuse_long_waiting(application, only or [], longest)

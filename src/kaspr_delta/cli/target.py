@@ -92,7 +92,13 @@ class Target:
         return together([loaded, LoadedManifests((), tuple(unused(self._set, loaded.values)))])
 
     def open(
-        self, path: Path | None = None, origin: str = "", revision: str = "", *, apply: bool = True
+        self,
+        path: Path | None = None,
+        origin: str = "",
+        revision: str = "",
+        *,
+        apply: bool = True,
+        trusting: bool = False,
     ) -> Application:
         """The application, with the manifests of an optional path. Raises what ``Application.open`` raises."""
         from kaspr_delta.application import Application
@@ -106,6 +112,7 @@ class Target:
             apply=apply,
             starting=starting_spark,
             values=self.given,
+            trusting=trusting,
         )
 
 

@@ -16,7 +16,6 @@ from kaspr_delta.jobs.resources import builder_of, bundle_key, jobs_of, layout_o
 from kaspr_delta.jobs.work import Layout, work_of
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TopicInput
-from kaspr_delta.settings import GRANT
 from kaspr_delta.spec.cron import quartz_firings_a_day
 from kaspr_delta.spec.durations import milliseconds
 
@@ -29,8 +28,8 @@ tests/spark/test_streams_of_a_catalog.py counts them, and the next ones.
 MOST_SOURCE_STATEMENTS = 2
 """The most statements for these tables: two are asked by a statement each, more of them by two together."""
 
-CHECK_STATEMENTS = 7
-"""The most statements by which a task sees whether it can still read a table of others (``source``)."""
+INTERNAL_STATEMENTS = 1
+"""The statements more if internal tables have a schema of their own: the tables of that one."""
 
 BATCH_STATEMENTS = 10
 """The most statements of a small batch: versions, its stream, look-ups, commit, folds, the start of the next stream.
@@ -102,7 +101,7 @@ def _cost_of(plan: Plan, deployment: Deployment, layout: Layout, *, is_deployed:
         endless=sum(map(never_ends, own)),
         runs=sum(runs, NONE),
         starts=sum((one * _starts_in(job) for job, one in each), NONE),
-        statements=sum((_statements(plan, job, one, deployment.every) for job, one in each), NONE),
+        statements=sum((_statements(plan, deployment, job, one) for job, one in each), NONE),
     )
 
 
@@ -134,23 +133,16 @@ def _starts_in(job: Mapping[str, Any]) -> int:
     return 1 if "job_clusters" in job else len(wheel_tasks(job))
 
 
-def _statements(plan: Plan, job: Mapping[str, Any], runs: Span, every: str) -> Span:
+def _statements(plan: Plan, deployment: Deployment, job: Mapping[str, Any], runs: Span) -> Span:
     """The statements of a job, each day, that find nothing new."""
     tasks = wheel_tasks(job)
     followed = [[_sources_of(plan, ref) for ref in _resources_of(plan, _parameters({"tasks": [one]}))] for one in tasks]
     if never_ends(job):  # a look asks for the newest version of each source that has no news
-        looks = _DAY * 1_000 / milliseconds(every)
+        looks = _DAY * 1_000 / milliseconds(deployment.every)
         return Span(0, sum(len(sources) for task in followed for sources in task) * looks)
     tables = [len(set(chain.from_iterable(task))) for task in followed]
-    grants = sum(option.startswith(GRANT) for option in _parameters(job))
-    least = grants + sum(IDLE_STATEMENTS + min(number, MOST_SOURCE_STATEMENTS) for number in tables)
-    most = least + CHECK_STATEMENTS * len(tasks) * _tables_of_others(plan)
-    return Span(runs.least * least, runs.most * most)
-
-
-def _tables_of_others(plan: Plan) -> int:
-    """The number of tables of others that it reads: each task looks at all of them."""
-    return sum(table.is_foreign for table in plan.tables)
+    each = IDLE_STATEMENTS + (INTERNAL_STATEMENTS if deployment.internal_suffix else 0)
+    return runs * sum(each + min(number, MOST_SOURCE_STATEMENTS) for number in tables)
 
 
 def _resources_of(plan: Plan, parameters: Sequence[str]) -> list[ResourceRef]:

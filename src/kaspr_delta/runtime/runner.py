@@ -108,16 +108,27 @@ class Runner:
         self._table_groups = TableGroups(self.spark, self.delta.namespace, self._runs)
         self._failures = Failures(self._runs, self.listener, self.waiting)
 
-    def until_quiet(self, only: Collection[ResourceRef] = (), stop: threading.Event | None = None) -> RunReport:
+    def is_idle(self, only: Collection[ResourceRef] = ()) -> bool:
+        """Whether none has anything to do. A task that is named has."""
+        return not any(task.ref in only for task in self.plan.tasks) and self._has_nothing_to_do(self._stages(only))
+
+    def until_quiet(
+        self,
+        only: Collection[ResourceRef] = (),
+        stop: threading.Event | None = None,
+        *,
+        is_idle: bool | None = None,
+    ) -> RunReport:
         """Run all resources, in dependency order, until none has anything to do, or ``stop`` is set.
 
         Returns a report of each resource. After ``stop``, running batches are finished and folded. A task runs once if
-        it is named in ``only``, otherwise not. Raises ResourceFailedError if a resource failed (its dependents still
-        ran on the rows that they had), AlreadyRunningError and NotQuietError.
+        it is named in ``only``, otherwise not. ``is_idle``: the answer of that, if it was just asked. Raises
+        ResourceFailedError if a resource failed (its dependents still ran on the rows that they had),
+        AlreadyRunningError and NotQuietError.
         """
         self._stop, self._reports = stop or self._stop, [*self._before]
         stages, tasks = self._stages(only), [task.ref for task in self.plan.tasks if task.ref in only]
-        if not tasks and self._has_nothing_to_do(stages):
+        if self.is_idle(only) if is_idle is None else is_idle:
             for ref in _refs(stages):
                 self.listener(Started(ref))
                 self.listener(CaughtUp(ref))

@@ -6,7 +6,7 @@ They are read once, before anything runs. A resource whose columns do not fit wa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kaspr_delta.control.source_tables import columns_in_folder, is_missing, looked_up, policy_notice, refusal
@@ -42,7 +42,8 @@ class TypedTables:
     """Reads the typed tables of an application, and adds new columns to them if it ``adds``.
 
     If it ``waits``, a resource without its new columns waits for whoever adds them. It does not look at a table that
-    ``has`` got its layout.
+    ``has`` got its layout. Of tables that are ``known_before`` it takes these columns, and looks at no other ones. It
+    notes in ``seen`` the columns of all that it can read, but for tables with policies.
     """
 
     spark: SparkSession
@@ -50,6 +51,8 @@ class TypedTables:
     adds: bool = True
     waits: bool = False
     has: Settles = lambda _table, _layout: False
+    known_before: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
+    seen: dict[str, tuple[Column, ...]] = field(default_factory=dict)
 
     def known(self, plan: Plan) -> Plan:
         """The plan with the columns of tables that others write, without the resources that have to wait."""
@@ -57,11 +60,17 @@ class TypedTables:
         notices: list[str] = []
 
         def columns_of(table: str) -> tuple[Column, ...] | str | None:
-            ref, unread, found = ResourceRef("table", table), dict[ResourceRef, str](), None
+            ref, unread = ResourceRef("table", table), dict[ResourceRef, str]()
+            found: tuple[Column, ...] | str | None = self.known_before.get(table)
+            if found is not None:
+                return found
             with made_to_wait(unread, ref):
                 found = self.columns_of_source(table)
-                if isinstance(found, tuple) and (policies := self.delta.policies(self.spark, table)):
-                    notices.append(policy_notice(table, policies))
+                if isinstance(found, tuple):
+                    if policies := self.delta.policies(self.spark, table):
+                        notices.append(policy_notice(table, policies))
+                    else:
+                        self.seen[table] = found
             return unread.get(ref, found)
 
         plan = without_waiting(*looked_up(plan, columns_of))
@@ -128,9 +137,12 @@ class TypedTables:
 
     def stored_types(self, join: TableTableJoinPlan) -> StoredTypes:
         """The types of left and right in a join's channel; None: text, or there is no channel."""
-        if not self.delta.exists(self.spark, join.log):
-            return None, None
-        types = {column.name: column.type for column in self.delta.columns(self.spark, join.log)}
+        columns = self.known_before.get(join.log)
+        if columns is None:
+            if not self.delta.exists(self.spark, join.log):
+                return None, None
+            columns = self.seen[join.log] = self.delta.columns(self.spark, join.log)
+        types = {column.name: column.type for column in columns}
         left, right = (types[side] if types[side].name == "STRUCT" else None for side in ("left", "right"))
         return left, right
 
@@ -176,6 +188,7 @@ class TypedTables:
             raise SetupError(f"waits until its manifests are applied: its table gets more columns then ({names})")
         if added and not problems and self.adds:
             self.delta.add_columns(self.spark, table, added)
+            self.seen.pop(table, None)
             return [".".join(map(quoted, path)) for path, _ in added], []
         return [], problems
 

@@ -4,42 +4,58 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kaspr_delta.spec.ddl import Column, columns_of
 from kaspr_delta.storage.folders import Folder
 
 # The folders of checkpoints begin with the kind of a resource, and so never with an underscore.
-_LAYOUTS = "_layouts.json"
+_LAYOUTS, _COLUMNS, _GRANTS = "_layouts.json", "_columns.json", "_grants.json"
 _NOTHING_WAITS = "_nothing_waits"
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The tables that have got their layout, and whether events say that nothing waits.
+    """The tables that have got their layout, the columns of tables that were looked at, and the grants that are there.
 
-    If a file is lost, the catalog is asked once more. Where there is no disk for it, such as outside Databricks,
-    nothing is kept.
+    Also whether events say that nothing waits. If a file is lost, the catalog is asked once more. Where there is no
+    disk for it, such as outside Databricks, nothing is kept.
     """
 
     folder: Folder
 
     def layouts(self) -> dict[str, str]:
         """By table, the fingerprint of the layout that it has got; none where the file cannot be read."""
-        with contextlib.suppress(OSError, ValueError):
-            found: dict[str, str] = json.loads(self.folder.read(_LAYOUTS))
-            return found
-        return {}
+        return self._texts(_LAYOUTS)
 
     def write(self, layouts: Mapping[str, str]) -> None:
         """Replace the file of the layouts."""
-        # Several tasks of a job may write it at once; the last one counts.
-        with contextlib.suppress(OSError):
-            self.folder.write(_LAYOUTS, json.dumps(layouts, ensure_ascii=False).encode())
+        self._write(_LAYOUTS, layouts)
+
+    def columns(self) -> dict[str, tuple[Column, ...]]:
+        """By table, the columns that it had when an application last looked at it and could read it."""
+        return {table: columns_of(text) for table, text in self._texts(_COLUMNS).items()}
+
+    def write_columns(self, columns: Mapping[str, Sequence[Column]]) -> None:
+        """Replace the file of the columns, unless it says so already."""
+        texts = {table: ", ".join(map(str, found)) for table, found in columns.items()}
+        texts = {table: text for table, text in texts.items() if columns_of(text) == tuple(columns[table])}
+        if texts != self._texts(_COLUMNS):
+            self._write(_COLUMNS, texts)
+
+    def has_granted(self, grants: Mapping[str, str]) -> bool:
+        """Whether these grants were there at the end of an earlier run: by schema, the text of all."""
+        return grants == self._texts(_GRANTS)
+
+    def note_grants(self, grants: Mapping[str, str]) -> None:
+        """Note that these grants are there."""
+        if not self.has_granted(grants):
+            self._write(_GRANTS, grants)
 
     def forget(self) -> None:
         """Let the next run ask the catalog."""
-        for file in (_LAYOUTS, _NOTHING_WAITS):
+        for file in (_LAYOUTS, _COLUMNS, _GRANTS, _NOTHING_WAITS):
             with contextlib.suppress(OSError):
                 self.folder.remove(file)
 
@@ -57,3 +73,15 @@ class Settled:
                 self.folder.write(_NOTHING_WAITS, b"")
             else:
                 self.folder.remove(_NOTHING_WAITS)
+
+    def _texts(self, file: str) -> dict[str, str]:
+        """The texts in a file; none where it cannot be read."""
+        with contextlib.suppress(OSError, ValueError):
+            found: dict[str, str] = json.loads(self.folder.read(file))
+            return found
+        return {}
+
+    def _write(self, file: str, texts: Mapping[str, str]) -> None:
+        # Several tasks of a job may write it at once; the last one counts.
+        with contextlib.suppress(OSError):
+            self.folder.write(file, json.dumps(texts, ensure_ascii=False).encode())

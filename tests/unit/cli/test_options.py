@@ -31,8 +31,9 @@ class FakeOpen:
         apply: bool,
         values: dict[str, Any],
         starting: object,  # noqa: ARG002
+        trusting: bool,
     ) -> None:
-        assert (path, origin, revision, apply, values) == (None, "", "", True, {})
+        assert (path, origin, revision, apply, trusting, values) == (None, "", "", True, False, {})
         self.warehouse, self.app = warehouse, app
         raise NotFoundError("as far as here")
 

@@ -212,7 +212,7 @@ def test_the_report_has_the_batches_before_spark_started(tmp_path: Path, monkeyp
         before.extend(other._reports)
         report = RunReport.of(before, {})
         return SimpleNamespace(
-            until_quiet=lambda *_: report, failed=0, compared={}, rebuilds={}, rebuilt={}, failures={}
+            until_quiet=lambda *_, **__: report, failed=0, compared={}, rebuilds={}, rebuilt={}, failures={}
         )
 
     monkeypatch.setattr("kaspr_delta.application.session_of", lambda _: None)

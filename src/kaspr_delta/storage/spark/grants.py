@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kaspr_delta.errors import SetupError, UsageError, is_refusal
 from kaspr_delta.grant import Grant
 from kaspr_delta.spec.ddl import quoted
+from kaspr_delta.storage.settled import Settled
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -20,18 +21,35 @@ _NO_TAG = "kaspr_doctor"
 
 
 def grant_missing(
-    spark: SparkSession, namespace: Namespace, grants: Iterable[Grant], *, internal: bool = False
+    spark: SparkSession,
+    namespace: Namespace,
+    grants: Sequence[Grant],
+    on_internal: Sequence[Grant] = (),
+    *,
+    trusting: bool = False,
 ) -> None:
-    """Grant what is missing on the schema, or on that of the ``internal`` tables.
+    """Grant what is missing on the schema, and on that of the internal tables.
 
-    Raises SetupError, with the statement, where this user may not grant, and UsageError in a folder.
+    ``trusting`` asks nothing if the last run that asked found just these grants, or made them. Raises SetupError, with
+    the statement, where this user may not grant, and UsageError in a folder.
     """
+    if not (grants or on_internal):
+        return
+    if on_internal and namespace.internal is None:
+        raise UsageError("internal tables have no schema of their own here: leave --grant-internal out")
+    wanted = {namespace.schema: grants, namespace.internal or "": on_internal}
+    settled, texts = Settled(namespace.checkpoints), {on: "\n".join(one.text for one in wanted[on]) for on in wanted}
+    if trusting and settled.has_granted(texts):
+        return
+    for schema, wanted_there in wanted.items():
+        _grant(spark, namespace, wanted_there, schema)
+    settled.note_grants(texts)
+
+
+def _grant(spark: SparkSession, namespace: Namespace, grants: Iterable[Grant], schema: str) -> None:
     from pyspark.errors import PySparkException
 
     for grant in grants:
-        schema = namespace.internal if internal else namespace.schema
-        if schema is None:
-            raise UsageError("internal tables have no schema of their own here: leave --grant-internal out")
         missing = missing_privileges(spark, namespace, grant, schema)
         if missing:
             statement = f"GRANT {', '.join(missing)} ON SCHEMA {schema} TO {quoted(grant.principal)}"

@@ -17,9 +17,11 @@ class Catalog:
     """A catalog that knows grants, instead of Spark; it refuses to make some if ``refuses``."""
 
     def __init__(self, *held: tuple[str, str], refuses: bool = False) -> None:
-        self.held, self.refuses, self.made = held, refuses, list[str]()
+        self.held, self.refuses = held, refuses
+        self.asked, self.made = list[str](), list[str]()
 
     def sql(self, statement: str) -> Catalog:
+        self.asked.append(statement)
         if statement.startswith("GRANT"):
             if self.refuses:
                 raise PySparkException("you are not the owner")
@@ -31,7 +33,7 @@ class Catalog:
 
 
 def granted(catalog: Catalog, *texts: str, namespace: Any = SCHEMA) -> list[str]:
-    grant_missing(catalog, namespace, map(Grant.of, texts))  # type: ignore[arg-type]  # it runs statements
+    grant_missing(catalog, namespace, [*map(Grant.of, texts)])  # type: ignore[arg-type]  # it runs statements
     return catalog.made
 
 
@@ -65,7 +67,28 @@ def test_a_folder_has_no_grants(tmp_path: Any) -> None:
 
 def test_internal_tables_have_grants_of_their_own() -> None:
     catalog, grants = Catalog(), [Grant("x", ("SELECT",))]
-    grant_missing(catalog, UnityNamespace("main", "shop", "v", internal_name="inner"), grants, internal=True)  # type: ignore[arg-type]
+    spark: Any = catalog
+    grant_missing(spark, UnityNamespace("main", "shop", "v", internal_name="inner"), [], grants)
     assert catalog.made == ["GRANT SELECT ON SCHEMA `main`.`inner` TO `x`"]
     with pytest.raises(UsageError, match="leave --grant-internal out"):
-        grant_missing(catalog, SCHEMA, grants, internal=True)  # type: ignore[arg-type]
+        grant_missing(spark, SCHEMA, [], grants)
+
+
+def test_grants_that_were_there_are_asked_for_again_only_if_others_are_wanted(tmp_path: Any) -> None:
+    catalog, namespace = Catalog(("x", "SELECT")), UnityNamespace("main", "shop", str(tmp_path))
+    spark: Any = catalog
+
+    def asked(*grants: Grant, trusting: bool) -> int:
+        before = len(catalog.asked)
+        grant_missing(spark, namespace, grants, trusting=trusting)
+        return len(catalog.asked) - before
+
+    select, manage = Grant("x", ("SELECT",)), Grant("x", ("MANAGE",))
+    assert [asked(select, trusting=trusting) for trusting in (True, True, False)] == [1, 0, 1]
+    assert asked(select, manage, trusting=True) == 3
+    assert asked(select, manage, trusting=True) == 0
+    catalog.refuses = True
+    with pytest.raises(SetupError):
+        asked(Grant("y", ("SELECT",)), trusting=True)
+    with pytest.raises(SetupError):
+        asked(Grant("y", ("SELECT",)), trusting=True)
