@@ -416,7 +416,7 @@ class Application:
         When manifests are applied, changed or deleted meanwhile, the resources restart with the new plan, from where
         they stopped. A resource that fails does not stop the others. One that needs a rebuild, and those that read it,
         wait until that is done or its old definition is applied again. If all have failed it raises; but if the same
-        ones failed before it began, and say what to do, it waits for that: whoever starts it again is told once.
+        ones failed before it began, and say what to do, it waits for that: a platform would start it again and again.
         """
         from kaspr_delta.runtime.run_events import Waits
         from kaspr_delta.telemetry import observed
