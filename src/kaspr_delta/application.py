@@ -235,8 +235,7 @@ class Application:
             raise NotFoundError(f"{other}. Nothing was") if other else location.nothing_applied
         opened = cls(spark or start, delta, only_applied_plan(documents, name), bound=bound)
         opened._own = own
-        if trusting and location.is_unity:
-            opened._known_before = opened._settled.columns()
+        opened._known_before = opened._settled.columns() if trusting and location.is_unity else {}
         if other:
             opened._registry.warn("KasprApp", opened.plan.application, OTHER_DEPLOYMENT, other)
         opened._refresh(listed=spark is not None)
@@ -744,7 +743,7 @@ class Application:
         self._refreshed = known
 
     def _settle_columns(self) -> None:
-        """Keep the columns of tables that were looked at, for runs that trust them: a catalog answers statements only."""
+        """Keep the columns of tables that were looked at, for runs that trust them: a look costs statements."""
         if self.delta.namespace.on_databricks:
             self._settled.write_columns({**self._known_before, **self._seen})
 

@@ -165,7 +165,7 @@ def test_a_run_with_nothing_new_asks_nothing_about_tables_of_others(
     stock = f"{schema}.stock"
     app = opened(spark, tmp_path, "shop", OF_OTHERS.format(schema=schema), catalog)
     app.delta.create(spark, "stock", Layout("id STRING, pieces INT", change_feed=True))
-    spark.sql(f"INSERT INTO {stock} VALUES ('W1', 1), ('W2', 2)")
+    spark.sql(f"INSERT INTO {stock} VALUES ('W1', 1), ('W2', 2)")  # noqa: S608
     app.table("orders").put({"O1": {"ware": "W1"}})
     app.run()
     assert app.join("priced").to_dict()["O1"]["right"]["pieces"] == 1

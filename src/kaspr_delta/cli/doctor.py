@@ -27,6 +27,8 @@ from kaspr_delta.spec.durations import interval
 from kaspr_delta.storage.namespace import Warehouse
 
 if TYPE_CHECKING:
+    from kaspr_delta.plan.definition.application import Plan
+    from kaspr_delta.runtime.doctor.examination import Wanted
     from kaspr_delta.runtime.doctor.probe import Answer, Probe
 
 DoctorOutput = Literal["text", "json"]
@@ -58,9 +60,15 @@ def doctor(
         typer.Option("--grant-internal", hidden=True, help="The same on the schema of internal tables."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="A note is a problem too.")] = False,
-    # Only jobs of the bundle use the next three.
+    # Only jobs of the bundle use the next ones.
     started_job: Annotated[str, typer.Option(hidden=True, help="A job that tasks start: the right is probed.")] = "",
     sql_warehouse: Annotated[str, typer.Option(hidden=True, help="The same of the SQL warehouse of alerts.")] = "",
+    job: Annotated[list[str] | None, typer.Option("--job", hidden=True, help="A job of the application.")] = None,
+    app_principal: Annotated[str, typer.Option(hidden=True, help="The service principal of the App.")] = "",
+    watcher: Annotated[
+        list[str] | None, typer.Option("--watcher", hidden=True, help="A principal that looks at the dashboard.")
+    ] = None,
+    dashboard_warehouse: Annotated[str, typer.Option(hidden=True, help="The SQL warehouse of the dashboard.")] = "",
     in_pair: Annotated[bool, typer.Option("--in-pair", hidden=True, help="A second task does the same.")] = False,
     output: Annotated[DoctorOutput, typer.Option("--output", "-o", help="Tables, or one JSON object.")] = "text",
 ) -> None:
@@ -84,8 +92,15 @@ def doctor(
     """
     seconds = interval("--within", within) / 1_000
     grants, on_internal = ([Grant.of(text) for text in texts or ()] for texts in (grant, grant_internal))
-    rights = {"started_job": started_job, "sql_warehouse": sql_warehouse}
-    wanted = {"grants": grants, "on_internal": on_internal, **rights, "in_pair": in_pair}
+
+    def wanted_of(plan: Plan | None) -> Wanted:
+        from kaspr_delta.runtime.doctor.examination import Wanted
+        from kaspr_delta.runtime.doctor.identities import Identities
+
+        granted = tuple(dict.fromkeys(one.principal for one in (*grants, *on_internal)))
+        others = Identities(granted, app_principal, tuple(watcher or ()), dashboard_warehouse, tuple(job or ()))
+        return Wanted(plan, grants, on_internal, started_job, sql_warehouse, in_pair, others)
+
     in_bucket = target.location.store is not None
     if in_bucket and path is not None:
         raise UsageError("sources of manifests are not probed over a bucket: call the command without PATH")
@@ -97,7 +112,7 @@ def doctor(
             typer.echo(f"{'missing' if one['answer'] == 'problem' else 'ok':7}  {one['probe']}: {one['seen']}")
     if in_bucket or (probes and not _has_problem(answers)):  # a store needs no Java
         with working("Probing the warehouse"):
-            found, folder = off_main_thread(lambda: _probed(target, path, wanted, seconds))
+            found, folder = off_main_thread(lambda: _probed(target, path, wanted_of, seconds))
         answers += found
         if output == "text":
             _show(found)
@@ -132,14 +147,14 @@ def _checked(location: Warehouse) -> Iterator[Line]:
 
 
 def _probed(
-    target: Target, path: Path | None, wanted: Mapping[str, Any], seconds: float
+    target: Target, path: Path | None, wanted_of: Callable[[Plan | None], Wanted], seconds: float
 ) -> tuple[list[Line], Path | None]:
     """The answers of all probes, and the folder for the report; None in a bucket, and if another doctor writes it."""
     if target.location.store is not None:
         return _store_probed(target.location, seconds), None
     from kaspr_delta.runtime.applying import only_plan
     from kaspr_delta.runtime.doctor.bench import SCRATCH, Bench
-    from kaspr_delta.runtime.doctor.examination import ANOTHER, Wanted, examine
+    from kaspr_delta.runtime.doctor.examination import ANOTHER, examine
     from kaspr_delta.runtime.session import spark_session
     from kaspr_delta.storage.opening import open_tables
 
@@ -149,7 +164,7 @@ def _probed(
     named = plan.schema if plan else delta_name(target.app or "")
     namespace = scratch.namespace(named if location.is_unity else SCRATCH)
     bench = Bench(spark_session(location.log_file), open_tables(namespace))
-    found = _lines(examine(bench, Wanted(plan, **wanted), seconds))
+    found = _lines(examine(bench, wanted_of(plan), seconds))
     if found[0]["probe"] == ANOTHER.name:
         return found, None
     if namespace.disk is None:

@@ -62,8 +62,12 @@ def app_grant(key: str, plan: Plan) -> Grant:
     and creates topics that a function names.
     """
     sends = any(sends_of(view) for view in plan.web_views)
-    principal = f"${{resources.apps.{key}.service_principal_client_id}}"
-    return Grant(principal, (*READER, "MODIFY", "CREATE TABLE") if sends else READER)
+    return Grant(app_principal(key), (*READER, "MODIFY", "CREATE TABLE") if sends else READER)
+
+
+def app_principal(key: str) -> str:
+    """A reference to the service principal of the App with this key in the bundle."""
+    return f"${{resources.apps.{key}.service_principal_client_id}}"
 
 
 def app_name(application: str, target: str, developer: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from databricks.bundles.jobs import CronSchedule, Job, JobParameterDefinition, PerformanceTarget, QueueSettings
@@ -58,11 +59,12 @@ def operations_job(builder: JobBuilder, *, endless: bool) -> Job:
     return job
 
 
-def doctor_job(builder: JobBuilder, started: str = "") -> Job:
+def doctor_job(builder: JobBuilder, started: str = "", others: Sequence[str] = (), app: str = "") -> Job:
     """The job that probes the workspace when somebody starts it, on the compute of the application's own tasks.
 
     It has two tasks that begin at once, on two machines: the second doctor looks at the lease of the first one.
     ``started`` is the key in the bundle of the job that a clock starts beside updates of tables; empty: there is none.
+    ``others`` are the keys of the application's other jobs, ``app`` is the service principal of its App, if it has one.
     """
     of, title = builder.deployment, f"{builder.plan.application}: doctor"
     where = ["--app", builder.plan.application, "--warehouse", builder.storage.warehouse, *of.values_option]
@@ -70,6 +72,12 @@ def doctor_job(builder: JobBuilder, started: str = "") -> Job:
     # Alerts run as the identity of the tasks, unless that is a group.
     if of.alert_schedule and (of.run_as is None or of.run_as.kind != "group"):
         rights += ["--sql-warehouse", of.sql_warehouse]
+    rights += [text for key in others for text in ("--job", f"${{resources.jobs.{key}.id}}")]
+    rights += ["--app-principal", app] if app else []
+    if of.sql_warehouse:  # there is a dashboard
+        watchers = dict.fromkeys(one.name for one in (*of.viewers, *of.operators))
+        rights += ["--dashboard-warehouse", of.sql_warehouse]
+        rights += [text for name in watchers for text in ("--watcher", name)]
     parameters = [*where, "doctor", "--in-pair", *builder.granting(), *rights, f"${{workspace.file_path}}/{of.folder}"]
     tasks = [builder.compute.task(key, title, parameters) for key in ("doctor", _ANOTHER)]
     for task in tasks:

@@ -17,7 +17,7 @@ from databricks.bundles.jobs import Job
 from kaspr_delta.errors import UsageError
 from kaspr_delta.grant import OWNER, READER, Grant
 from kaspr_delta.jobs.alerts import alerts
-from kaspr_delta.jobs.app import app_grant, has_web_views, web_app
+from kaspr_delta.jobs.app import app_grant, app_principal, has_web_views, web_app
 from kaspr_delta.jobs.dashboard import dashboard
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.ignored import ignored_manifests
@@ -154,9 +154,12 @@ def jobs_of(
     # Continuous jobs by group have no task for resources that wait.
     endless = any(never_ends(dict(job.as_dict())) for _, job, _ in made)
     endless |= builder.deployment.mode == "continuous" and layout != "one"
-    yield f"{key}__operations", operations_job(builder, endless=endless), builder.plan.location
-    by_a_clock = any(name == clock_key(key) for name, *_ in made)
-    yield f"{key}__doctor", doctor_job(builder, key if by_a_clock else ""), builder.plan.location
+    operations = f"{key}__operations"
+    yield operations, operations_job(builder, endless=endless), builder.plan.location
+    keys = [name for name, *_ in made]
+    app = app_principal(_app_key(builder.plan)) if _is_served(builder.plan, builder.deployment) else ""
+    started = key if clock_key(key) in keys else ""
+    yield f"{key}__doctor", doctor_job(builder, started, [*keys, operations], app), builder.plan.location
 
 
 def clock_key(key: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -10,12 +11,17 @@ from kaspr_delta.workspace.deployed import asking
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
+    from databricks.sdk.service.iam import AccessControlResponse
 
 # https://docs.databricks.com/security/auth/access-control: the levels that include the right.
 _LEVELS = {
     "jobs": ("CAN_MANAGE_RUN", "IS_OWNER", "CAN_MANAGE"),
     "warehouses": ("CAN_USE", "CAN_MONITOR", "IS_OWNER", "CAN_MANAGE"),
 }
+
+
+# The group of all users of a workspace, and that of the account.
+_EVERYBODY = ("users", "account users")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +40,44 @@ class Right:
         """Raise SetupError if neither this identity nor a group of it has the right, or the workspace does not say."""
         with asking():
             me = client.current_user.me()
-            entries = client.permissions.get(self.kind, self.id).access_control_list or []
-        names = {me.user_name, *(group.display for group in me.groups or [])} - {None}
-        held = {
-            permission.permission_level.value
-            for entry in entries
-            if {entry.user_name, entry.group_name, entry.service_principal_name} & names
-            for permission in entry.all_permissions or []
-            if permission.permission_level is not None
-        }
+        held = _held(self._entries(client), {me.user_name, *(group.display for group in me.groups or [])} - {None})
         if not held.intersection(_LEVELS[self.kind]):
             raise SetupError(f"{me.user_name} has {', '.join(sorted(held)) or 'nothing'} on it, not {self.level}")
+
+    def missing(self, client: WorkspaceClient, principals: Iterable[str]) -> list[str]:
+        """The right of each principal that has not got it, in words, unless everybody has.
+
+        Raises SetupError if the workspace does not say.
+        """
+        entries = self._entries(client)
+        if _held(entries, _EVERYBODY).intersection(_LEVELS[self.kind]):
+            return []
+        without = (one for one in principals if not _held(entries, {one}).intersection(_LEVELS[self.kind]))
+        return [f"{self.level} of {one} on the SQL warehouse" for one in without]
+
+    def _entries(self, client: WorkspaceClient) -> Sequence[AccessControlResponse]:
+        with asking():
+            return client.permissions.get(self.kind, self.id).access_control_list or []
+
+
+def unseen_jobs(client: WorkspaceClient, ids: Iterable[str]) -> list[str]:
+    """The jobs, by their ids, that the workspace does not show to this identity."""
+    unseen = list[str]()
+    for one in ids:
+        try:
+            with asking():
+                client.jobs.get(int(one))
+        except SetupError:
+            unseen.append(one)
+    return unseen
+
+
+def _held(entries: Iterable[AccessControlResponse], names: Collection[str | None]) -> set[str]:
+    """The levels that one of these names has by the entries of an object."""
+    return {
+        permission.permission_level.value
+        for entry in entries
+        if {entry.user_name, entry.group_name, entry.service_principal_name}.intersection(names)
+        for permission in entry.all_permissions or []
+        if permission.permission_level is not None
+    }

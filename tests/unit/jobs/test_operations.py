@@ -124,7 +124,21 @@ def doctor_options(started: str = "", **settings: Any) -> list[str]:
 
 def test_a_doctor_probes_the_rights_on_the_job_that_is_started_and_on_the_sql_warehouse_of_alerts() -> None:
     assert doctor_options("shop") == ["--started-job", "${resources.jobs.shop.id}"]
-    assert doctor_options(sql_warehouse="w1") == []
+    shown = ["--dashboard-warehouse", "w1"]
+    assert doctor_options(sql_warehouse="w1") == shown
     alerting = {"sql_warehouse": "w1", "alert_schedule": HOURLY}
-    assert doctor_options(**alerting) == ["--sql-warehouse", "w1"]
-    assert doctor_options(**alerting, run_as=Principal("group", "team")) == []
+    assert doctor_options(**alerting) == ["--sql-warehouse", "w1", *shown]
+    assert doctor_options(**alerting, run_as=Principal("group", "team")) == shown
+
+
+def test_a_doctor_knows_who_looks_at_the_dashboard_the_jobs_and_the_service_principal_of_the_app() -> None:
+    ann, team = Principal.of("ann@example.com"), Principal.of("team")
+    looking = doctor_options(sql_warehouse="w1", viewers=(ann, team), operators=(team,))
+    assert looking == ["--dashboard-warehouse", "w1", "--watcher", "ann@example.com", "--watcher", "team"]
+    deployment = Deployment()
+    builder = JobBuilder(SHOP, deployment, Storage.of(SHOP, deployment), "r1")
+    first, _ = dict[str, Any](doctor_job(builder, "", ["shop", "shop__operations"], "1-2").as_dict())["tasks"]
+    assert first["python_wheel_task"]["parameters"][6:-1] == [
+        *("--job", "${resources.jobs.shop.id}", "--job", "${resources.jobs.shop__operations.id}"),
+        *("--app-principal", "1-2"),
+    ]

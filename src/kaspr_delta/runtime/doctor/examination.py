@@ -6,13 +6,14 @@ import contextlib
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kaspr_delta.errors import AlreadyRunningError, SetupError, UsageError
 from kaspr_delta.grant import Grant
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.runtime.doctor import endpoints, files, platform, sources, streams, tables
+from kaspr_delta.runtime.doctor import endpoints, files, identities, platform, sources, streams, tables
 from kaspr_delta.runtime.doctor.bench import Bench, in_words
+from kaspr_delta.runtime.doctor.identities import Identities
 from kaspr_delta.runtime.doctor.probe import Answer, Probe, answers
 
 # Seconds that the removal of throw-away tables has in any case.
@@ -79,7 +80,7 @@ class Wanted:
     """An application whose warehouse is examined: its plan, and the grants that its jobs make on both schemas.
 
     ``started_job`` is the id of the job that its tasks start, ``sql_warehouse`` that of the one that alerts use.
-    ``in_pair``: a second task examines the same warehouse at the same time.
+    ``in_pair``: a second task examines the same warehouse at the same time. ``identities`` are others than its own.
     """
 
     plan: Plan | None = None
@@ -88,6 +89,7 @@ class Wanted:
     started_job: str = ""
     sql_warehouse: str = ""
     in_pair: bool = False
+    identities: Identities = field(default_factory=Identities)
 
 
 # Before the lease: it lies in the volume, which is made with the schema.
@@ -107,6 +109,7 @@ def probes_of(bench: Bench, wanted: Wanted) -> Iterator[Probe]:
         yield from endpoints.probes(wanted.plan)
     yield from [platform.of_grants(wanted.grants, wanted.on_internal)] if wanted.grants or wanted.on_internal else ()
     yield from platform.of_rights(wanted.started_job, wanted.sql_warehouse)
+    yield from identities.probes(wanted.plan, wanted.identities) if in_catalog else ()
     yield from platform.IN_CATALOG if in_catalog else ()
 
 

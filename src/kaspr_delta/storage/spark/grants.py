@@ -66,8 +66,17 @@ def missing_privileges(spark: SparkSession, namespace: Namespace, grant: Grant, 
     """
     if not namespace.on_databricks:
         raise UsageError("only a catalog has grants: leave --grant out in a folder")
-    granted = _privileges(spark, schema or namespace.schema, grant.principal)
+    granted = _privileges(spark, f"SCHEMA {schema or namespace.schema}", grant.principal)
     return [privilege for privilege in grant.privileges if privilege not in granted]
+
+
+def missing_on(spark: SparkSession, held_on: str, privileges: Sequence[str], principal: str) -> list[str]:
+    """The privileges that a principal does not have, as far as this user sees it.
+
+    ``held_on`` is the kind of an object and its quoted name, as in ``CATALOG `main```. Grants to groups do not count.
+    """
+    granted = _privileges(spark, held_on, principal)
+    return [] if "ALL PRIVILEGES" in granted else [privilege for privilege in privileges if privilege not in granted]
 
 
 def may_grant(spark: SparkSession, schema: str) -> bool:
@@ -75,7 +84,7 @@ def may_grant(spark: SparkSession, schema: str) -> bool:
     (me,) = spark.sql("SELECT current_user() AS name").collect()
     described = spark.sql(f"DESCRIBE SCHEMA EXTENDED {schema}").collect()
     owners = [row[1] for row in described if row[0] == "Owner"]
-    if me["name"] in owners or "MANAGE" in _privileges(spark, schema, me["name"]):
+    if me["name"] in owners or "MANAGE" in _privileges(spark, f"SCHEMA {schema}", me["name"]):
         return True
     managers = [row["Principal"] for row in spark.sql(f"SHOW GRANTS ON SCHEMA {schema}").collect() if _manages(row)]
     return any(_is_member(spark, group) for group in dict.fromkeys([*owners, *managers]))
@@ -121,7 +130,7 @@ def _is_member(spark: SparkSession, group: str) -> bool:
     return bool(found["member"])
 
 
-def _privileges(spark: SparkSession, schema: str, principal: str) -> set[str]:
-    found = spark.sql(f"SHOW GRANTS {quoted(principal)} ON SCHEMA {schema}").collect()
+def _privileges(spark: SparkSession, held_on: str, principal: str) -> set[str]:
+    found = spark.sql(f"SHOW GRANTS {quoted(principal)} ON {held_on}").collect()
     # Databricks shows privileges with blanks, or as its API calls them.
     return {row["ActionType"].replace("_", " ") for row in found if row["Principal"] == principal}

@@ -23,6 +23,7 @@ from tests.documented import ROOT
 from tests.manifests import plan_of as shop
 from tests.unit.runtime.doctor.fake import FakeRows, FakeTables, bench_on, with_faults
 from tests.unit.runtime.doctor.test_endpoints import bound_plan
+from tests.unit.runtime.doctor.test_identities import ALL, SHOWN
 from tests.unit.runtime.doctor.test_sources import SOURCE, WithSource, plan_of
 
 GRANTS = [Grant("readers", ("SELECT",))]
@@ -200,7 +201,9 @@ def test_the_page_has_each_probe_with_its_sentences_and_the_permissions_each_pri
     namespace = UnityNamespace("main", "shop", str(tmp_path), None, "shop")
     plan = replace(plan_of(SOURCE), topics=bound_plan(tmp_path).topics)
     plan = replace(plan, tables=(*plan.tables, *shop("shop", TAGGED).tables))
-    wanted = Wanted(plan, GRANTS, started_job="1", sql_warehouse="w1")
+    shown = shop("shop", SHOWN)
+    plan = replace(plan, tables=(*plan.tables, *shown.tables), web_views=shown.web_views)
+    wanted = Wanted(plan, GRANTS, started_job="1", sql_warehouse="w1", identities=ALL)
     for probe in (*FIRST, *probes_of(bench_on(tmp_path, namespace=namespace), wanted), CLEANED, SECOND_TASK, ANOTHER):
         name = re.sub(r"(of|for|source) \S+$", r"\1 …", probe.name)
         assert f"| {name} | {probe.question} | {probe.then} | {probe.otherwise} |" in page
