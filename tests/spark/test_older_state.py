@@ -13,7 +13,8 @@ import contextlib
 import json
 import re
 import tarfile
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,13 @@ from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, Start
 from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.runtime.resources import run_of
 from kaspr_delta.runtime.run_events import Migrated
+from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS, SYSTEM
 from tests.folders import delta_rs
 from tests.manifests import opened
 from tests.properties import naive_join
 from tests.spark import shapes
 from tests.spark.channels import counted, last_values
+from tests.spark.dying import watched_writes
 from tests.spark.killing import around_writes, killed
 from tests.spark.shapes import LAST_WAVE, outcome, write_wave
 
@@ -174,6 +177,68 @@ def test_a_migration_that_is_killed_anywhere_is_finished_by_the_next_run(spark: 
         assert_joined(app)
 
 
+# By resource: the names of its own manifest and of those that it reads.
+OTHERS = {
+    "agent/counting": "shapes|counting|pages",
+    "table/spent": "shapes|spent",
+    "table/uses-by-part": "shapes|uses|uses-by-part",
+    "join/visits": "shapes|people|visits",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("victim", OTHERS)
+def test_a_migration_of_any_kind_that_is_killed_anywhere_is_finished_by_the_next_run(
+    spark: SparkSession, tmp_path: Path, victim: str
+) -> None:
+    """An agent, tables made from a topic and from a table, and a join with a stream."""
+
+    def opened_in(folder: Path) -> Application:
+        return Application.open(folder / "part.yaml", warehouse=folder / "wh", spark=spark)
+
+    part_of(FORMAT_1, tmp_path / "undisturbed", OTHERS[victim])
+    undisturbed = opened_in(tmp_path / "undisturbed")
+    writes: dict[str, None] = {}
+    tables = {path.name for path in (tmp_path / "undisturbed" / "wh").glob("*/*") if path.is_dir()}
+
+    def note(arguments: tuple[Any, ...], _: str) -> None:
+        writes.update(dict.fromkeys(one for one in arguments if isinstance(one, str) and one in tables))
+
+    with watched_writes(note):
+        undisturbed.run(only=[victim])
+    assert newest_format(undisturbed, victim) == STATE_FORMAT
+    assert PROGRESS in writes
+    assert len(writes) > 1
+    for point in around_writes(writes):
+        folder = tmp_path / "-".join(point)
+        killed(part_of(FORMAT_1, folder, OTHERS[victim]), folder / "wh", victim, point)
+        app = opened_in(folder)
+        app.run(only=[victim])
+        assert newest_format(app, victim) == STATE_FORMAT
+        for _ in range(2):
+            found, expected = contents(app, writes), contents(undisturbed, writes)
+            differ = {table: (found[table] - expected[table], expected[table] - found[table]) for table in expected}
+            assert differ == dict.fromkeys(expected, (Counter(), Counter())), point
+            app.run(only=[victim])
+
+
+# Their numbers may differ, and a problem names the folder of the manifests.
+_OF_BATCHES = ("checkpoint", "batch", "memo", "start", "problem")
+
+
+def contents(app: Application, tables: Iterable[str]) -> dict[str, Counter[str]]:
+    """The rows of tables, counted, and of logs those with effects."""
+    found = {}
+    for table in tables:
+        rows = app.delta.read(app.spark, table)
+        if table in SYSTEM:
+            continue
+        effects = rows.where("kind IS NOT NULL") if "memo" in rows.columns else rows
+        found[table] = Counter(map(repr, effects.drop(*_OF_BATCHES).collect()))
+    return {**found, DEAD_LETTERS: counted(app.dead_letters(), "resource", "source", "key", "reason", "timestamp")}
+
+
 IN_CATALOG = """
 KasprApp/shop: {}
 KasprTable/parts: {schema: "part STRING, name STRING", key: part}
@@ -221,17 +286,18 @@ def test_a_state_of_format_1_in_a_catalog_goes_on(
         again.run()
 
 
-def part_of(archive: Path, folder: Path) -> Path:
-    """The manifests of the join of keys of bytes alone, on the whole warehouse."""
+def part_of(archive: Path, folder: Path, names: str = "shapes|parts|uses|parts-of-uses") -> Path:
+    """The manifests with these names, by default those of the join of keys of bytes, on the whole warehouse."""
     documents = extracted(archive, folder).read_text().split("---\n")
-    wanted = re.compile(r"\{name: (shapes|parts|uses|parts-of-uses)[,}]")
+    wanted = re.compile(rf"\{{name: ({names})[,}}]")
     part = folder / "part.yaml"
     part.write_text("---\n".join(filter(wanted.search, documents)))
     return part
 
 
-def newest_format(app: Application) -> int:
-    start = start_in(delta_rs(app.delta.namespace).rows, app.plan.log_of(app.plan.runs[0]))
+def newest_format(app: Application, resource: str = "join/parts-of-uses") -> int:
+    (ref,) = (ref for ref in app.plan.runs if str(ref) == resource)
+    start = start_in(delta_rs(app.delta.namespace).rows, app.plan.log_of(ref))
     assert start is not None
     return start.format
 
