@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -129,10 +130,19 @@ def test_internal_tables_may_have_a_schema_of_their_own(
     def tables_in(schema: str) -> set[str]:
         return {row["tableName"] for row in spark.sql(f"SHOW TABLES IN {schema}").collect()}
 
-    shown = {"orders", "products", "priced", "channel__priced_channel", "v_orders", "v_products", "v_priced"}
-    assert tables_in(internal.removesuffix("_internal")) == {*shown, INTERNAL_SCHEMA_MARK}
-    assert tables_in(internal) == {*SYSTEM, "subscriptions__priced"}
+    shown = {"orders", "products", "priced", "records__priced_channel", "v_orders", "v_products", "v_priced"}
+    schema = internal.removesuffix("_internal")
+    assert tables_in(schema) == {*shown, INTERNAL_SCHEMA_MARK}
+    assert tables_in(internal) == {*SYSTEM, "subscriptions__priced", "channel__priced_channel"}
+    spark.sql(f"INSERT INTO {internal}.channel__priced_channel (key, kind) VALUES ('x', 'state')")  # noqa: S608
+    records = spark.read.table(f"{schema}.records__priced_channel").orderBy("timestamp", "seq").collect()
+    assert [(row["key"], row["kind"], json.loads(row["right"])) for row in records] == [
+        ('"O1"', "value", {"n": 1}),
+        ('"O1"', "value", {"n": 2}),
+    ]
+    assert [*records[0].asDict()] == ["key", "kind", "left", "right", "timestamp", "seq"]
     with pytest.raises(UsageError, match=f"elsewhere, see .*{INTERNAL_SCHEMA_MARK}"):
         Application.open(warehouse=catalog, spark=spark)
     app.delete("join", "priced", purge=True)
     assert tables_in(internal) == set(SYSTEM)
+    assert "records__priced_channel" not in tables_in(schema)

@@ -33,8 +33,11 @@ ingest_table = _beginning_with("ingest__", internal=True)
 """The log of the reader of a topic that is bound as input."""
 export_table = _beginning_with("export__", internal=True)
 """The log of the writer of a topic that is bound as output."""
-channel_table = _beginning_with("channel__")
+_CHANNEL = "channel__"
+channel_table = _beginning_with(_CHANNEL)
 """The Delta table of a channel, which is the log of its join."""
+records_view = _beginning_with("records__")
+"""The view of a channel's records, beside results, where its table lies among internal ones."""
 log_table = _beginning_with("log__", internal=True)
 """The log of an agent's effects."""
 task_table = _beginning_with("task__", internal=True)
@@ -75,6 +78,15 @@ def is_internal(table: str) -> bool:
     (True, False, False)
     """
     return table.startswith(_INTERNAL) and table != INTERNAL_SCHEMA_MARK
+
+
+def has_internals(table: str) -> bool:
+    """Whether a table is internal, or a channel: of that only the records are for others, see ``records_view``.
+
+    >>> has_internals("log__prices"), has_internals("channel__priced"), has_internals("orders")
+    (True, True, False)
+    """
+    return is_internal(table) or table.startswith(_CHANNEL)
 
 
 def application_id(application: str) -> str:

@@ -35,10 +35,11 @@ from kaspr_delta.plan.definition.joins import (
     TableTableJoinPlan,
 )
 from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TaskPlan, TopicPlan
-from kaspr_delta.plan.names import current_view, differences_table, shown_table, value_view
+from kaspr_delta.plan.names import current_view, differences_table, records_view, shown_table, value_view
 from kaspr_delta.runtime.current_views import create_current_view
 from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.storage import layout as layouts
+from kaspr_delta.storage.dialect import SPARK
 from kaspr_delta.storage.folders import discard
 from kaspr_delta.storage.lazy_session import without_spark
 from kaspr_delta.storage.opening import open_tables
@@ -63,7 +64,9 @@ _JOINS: dict[type[JoinPlan], Callable[..., Resource[Any]]] = {
 def remove_data(spark: SparkSession, delta: Tables, plan: Plan, ref: ResourceRef) -> None:
     """Remove the tables, the view and the checkpoints of a resource."""
     if ref.kind in {"table", "join"}:  # an agent may share its name with a table, which owns the view
-        for view in (value_view(ref.name), current_view(ref.name)):
+        join = plan.join(ref.name) if ref.kind == "join" and delta.namespace.internal else None
+        of_records = [] if join is None else [records_view(join.channel)]
+        for view in (value_view(ref.name), current_view(ref.name), *of_records):
             delta.drop_view(spark, view)
         for table in (differences_table(ref.name), shown_table(ref.name)):
             delta.drop(spark, table)
@@ -146,9 +149,13 @@ def create_views(
     """Create, for SQL and BI, ``v_<name>`` of every schemaless table and result: keys and values as VARIANT.
 
     A result that is compared with that of a changed definition also has its current view, which is made anew for
-    joins whose results may have been ``replaced``. Returns the resources whose views cannot be made, with the reasons.
+    joins whose results may have been ``replaced``. Where channels lie among internal tables, their records have views.
+    Returns the resources whose views cannot be made, with the reasons.
     """
     waiting: dict[ResourceRef, str] = {}
+    for join in plan.joins if delta.namespace.internal else ():
+        with made_to_wait(waiting, join.ref):
+            _create_records_view(spark, delta, plan, join, has)
     for ref, table, columns in _views_of(plan):
         with made_to_wait(waiting, ref):
             delta.create_view(spark, value_view(ref.name), table, columns)
@@ -157,6 +164,16 @@ def create_views(
             with made_to_wait(waiting, ref):
                 create_current_view(spark, delta, plan, ref, has, anew=ref in replaced)
     return waiting
+
+
+def _create_records_view(spark: SparkSession, delta: Tables, plan: Plan, join: JoinPlan, has: Settles) -> None:
+    """Create the view of a channel's records unless it exists, and make it anew if the channel got another layout."""
+    view = records_view(join.channel)
+    if not has(join.log, dict(tables_kept_by(plan, join.ref))[join.log]):
+        delta.drop_view(spark, view)
+    kinds = ", ".join(map(SPARK.text, layouts.RECORDS))
+    columns = {name: name for name in ("key", "kind", "left", "right", "timestamp", "seq")}
+    delta.create_view(spark, view, join.log, columns, only=f"kind IN ({kinds})")
 
 
 def _views_of(plan: Plan) -> Iterator[tuple[ResourceRef, str, dict[str, str]]]:

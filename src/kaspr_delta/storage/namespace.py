@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from filelock import FileLock, Timeout
 
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, UsageError
-from kaspr_delta.plan.names import delta_name, is_internal
+from kaspr_delta.plan.names import delta_name, has_internals
 from kaspr_delta.settings import APPLICATION_MARK
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.folders import BucketFolder, Folder, LocalFolder
@@ -230,8 +230,8 @@ class UnityNamespace:
     """The same as a schema of Unity Catalog, with a volume for checkpoints. Commits are atomic there.
 
     The catalog manages the tables, unless they have a ``root`` of their own, a URI: then they are external. A schema
-    that the application makes is marked with its name, ``application``, in the form of a schema's name. Tables that
-    only the engine reads are in the schema ``internal_name``, if there is one.
+    that the application makes is marked with its name, ``application``, in the form of a schema's name. Tables with
+    internals (see ``has_internals``) are in the schema ``internal_name``, if there is one.
     """
 
     catalog: str
@@ -276,7 +276,7 @@ class UnityNamespace:
             yield f"CREATE VOLUME IF NOT EXISTS {self.schema}.{quoted(self.volume)} {comment}"
 
     def identifier(self, table: str) -> str:
-        schema = self.internal if self.internal is not None and is_internal(table) else self.schema
+        schema = self.internal if self.internal is not None and has_internals(table) else self.schema
         return _elsewhere(table) or f"{schema}.{quoted(table)}"
 
     def properties_of(self, layout: Layout) -> Mapping[str, str]:
@@ -325,8 +325,8 @@ class Warehouse:
     """The location that ``--warehouse`` names: a folder, ``s3://BUCKET/PATH``, or ``unity://CATALOG.SCHEMA/VOLUME``.
 
     A folder may be a ``file:`` URI; raises UsageError for a URI of an unknown scheme. Behind ``unity://`` may stand
-    ``?internal=SCHEMA``, ``?location=URI``, or ``?internal=SCHEMA&location=URI``: tables that only the engine reads are
-    in that schema; new tables are external ones, each in a folder of its name there.
+    ``?internal=SCHEMA``, ``?location=URI``, or ``?internal=SCHEMA&location=URI``: tables that hold what only the engine
+    reads are in that schema; new tables are external ones, each in a folder of its name there.
     """
 
     text: str

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.types as pt
 
-from kaspr_delta.errors import UsageError, first_line
+from kaspr_delta.errors import SetupError, UsageError, first_line
 from kaspr_delta.functions.column_paths import Path
-from kaspr_delta.plan.names import INTERNAL_SCHEMA_MARK
+from kaspr_delta.plan.names import INTERNAL_SCHEMA_MARK, has_internals
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
 from kaspr_delta.storage.arrow_types import collected, frame_of
 from kaspr_delta.storage.dialect import SPARK
@@ -202,6 +202,8 @@ class Tables:
         self._listed.update(there)
         if internal is not None:
             self._listed.update(self._existing_in(spark, internal))
+            for table in sorted(filter(has_internals, there)):  # an earlier version kept channels beside results
+                self._move(spark, f"{schema}.{quoted(table)}", self.namespace.identifier(table))
             if INTERNAL_SCHEMA_MARK not in there:  # before any table: see above
                 mark = f"{schema}.{quoted(INTERNAL_SCHEMA_MARK)}"
                 spark.sql(f"CREATE VIEW IF NOT EXISTS {mark} AS SELECT {SPARK.text(internal)} AS schema")
@@ -220,6 +222,17 @@ class Tables:
         if found is None:
             found = asked_again(lambda: _listed_in(spark, schema)) if exists else set()
         return found
+
+    @staticmethod
+    def _move(spark: SparkSession, table: str, to: str) -> None:
+        """Give a table another name, which may be in another schema. Both are quoted, and say all parts."""
+        from pyspark.errors import PySparkException
+
+        statement = f"ALTER TABLE {table} RENAME TO {to}"
+        try:
+            spark.sql(statement)
+        except PySparkException as error:
+            raise SetupError(f"the owner of the channel has to run {statement}: {error}") from error
 
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
         """Create the table, or register one that exists in its folder already."""

@@ -113,9 +113,9 @@ def test_tables_of_the_engine_may_have_a_schema_of_their_own(
     namespace = Warehouse(f"unity://main.shop/v{settings}").namespace("shop")
     assert namespace.internal == internal
     assert namespace.declared_location("orders") == location
-    for table in ("orders", "topic__orders", "channel__priced", "v_orders", INTERNAL_SCHEMA_MARK):
+    for table in ("orders", "topic__orders", "records__priced", "v_orders", INTERNAL_SCHEMA_MARK):
         assert namespace.identifier(table) == f"`main`.`shop`.`{table}`"
-    for table in ("_kaspr_progress", "subscriptions__priced", "log__clean", "aggregation__counts"):
+    for table in ("_kaspr_progress", "subscriptions__priced", "channel__priced", "log__clean", "aggregation__counts"):
         assert namespace.identifier(table) == f"{internal or '`main`.`shop`'}.`{table}`"
     assert namespace.identifier("a.b.log__x") == "`a`.`b`.`log__x`"
 

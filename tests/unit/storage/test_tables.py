@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
+from kaspr_delta.errors import SetupError
+from kaspr_delta.plan.names import INTERNAL_SCHEMA_MARK
 from kaspr_delta.storage.namespace import UnityNamespace, Warehouse
+from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import Commit, Tables
 
 DELTA = [("id", "string", ""), ("", "", ""), ("# Detailed Table Information", "", ""), ("Type", "MANAGED", "")]
@@ -111,6 +117,41 @@ def test_tables_of_a_schema_are_listed_by_one_statement_if_it_is_there(
 ) -> None:
     tables.create_schema(session)
     assert session.asked == asked
+
+
+class BesideResults:
+    """A catalog with a channel beside results, as earlier versions kept it. It moves tables unless it ``refuses``."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.tables = {"`shop`": ["orders", "channel__priced", INTERNAL_SCHEMA_MARK], "`inner`": ["log__clean"]}
+        self.refuses, self.asked, self.catalog = refuses, list[str](), self
+
+    def databaseExists(self, _: str) -> bool:  # noqa: N802  Spark's name
+        return True
+
+    def sql(self, statement: str) -> Any:
+        listed = re.fullmatch(r"SHOW TABLES IN `main`\.(`\w+`)", statement)
+        if listed:
+            rows = [{"tableName": one, "isTemporary": False} for one in self.tables[listed[1]]]
+            return SimpleNamespace(collect=lambda: rows)
+        if self.refuses:
+            raise PySparkException("not yours")
+        self.asked.append(statement)
+        self.tables["`shop`"].remove("channel__priced")
+        self.tables["`inner`"].append("channel__priced")
+        return None
+
+
+def test_channels_of_an_earlier_version_move_to_the_schema_of_internal_tables(tmp_path: Path) -> None:
+    delta = open_tables(UnityNamespace("main", "shop", str(tmp_path), internal_name="inner"))
+    session: Any = BesideResults()
+    for _ in range(2):
+        delta.create_schema(session)
+    assert session.asked == ["ALTER TABLE `main`.`shop`.`channel__priced` RENAME TO `main`.`inner`.`channel__priced`"]
+    assert delta.is_known("channel__priced")
+    refused: Any = BesideResults(refuses=True)
+    with pytest.raises(SetupError, match=r"has to run ALTER TABLE `main`.*not yours"):
+        delta.create_schema(refused)
 
 
 def test_a_batch_pins_the_versions_of_its_streams_start_unless_it_has_read_further(

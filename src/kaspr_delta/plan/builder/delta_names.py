@@ -85,6 +85,7 @@ def _of_join(join: Declared[JoinSpec]) -> Iterator[Claim]:
     channel = channel_of(join)
     at = join.at("outputChannel") if join.spec.output_channel else at
     yield Claim(names.channel_table(channel), f"channel '{channel}'", at)
+    yield Claim(names.records_view(channel), f"the records of channel '{channel}'", at)
 
 
 def refuse_clashes(claimed: Iterable[Claim], report: Report) -> None:

@@ -38,23 +38,27 @@ def test_names_of_the_system_are_refused(name: str) -> None:
         (
             "KasprJoin",
             f"leftTable: a\nrightTable: b\nextractor: {CODE}",
-            "x v_x channel__x_channel subscriptions__x differences__x shown__x current__x",
+            "x v_x channel__x_channel records__x_channel subscriptions__x differences__x shown__x current__x",
         ),
         (
             "KasprJoin",
             "leftTable: a\nrightTable: b\non: key",
-            "x v_x channel__x_channel differences__x shown__x current__x",
+            "x v_x channel__x_channel records__x_channel differences__x shown__x current__x",
         ),
-        ("KasprJoin", "leftStream: {topic: a}\nrightTable: b\non: key", "channel__x_channel waiting__x"),
+        (
+            "KasprJoin",
+            "leftStream: {topic: a}\nrightTable: b\non: key",
+            "channel__x_channel records__x_channel waiting__x",
+        ),
         (
             "KasprJoin",
             f"leftStream: {{topic: a}}\nrightTable: b\ntype: left\nrightExtractor: {CODE}",
-            "channel__x_channel index__x",
+            "channel__x_channel records__x_channel index__x",
         ),
         (
             "KasprJoin",
             "leftStream: {topic: a}\nrightStream: {topic: b}\non: key\nwindow: {before: 1s, after: 1s}",
-            "channel__x_channel buffer__x",
+            "channel__x_channel records__x_channel buffer__x",
         ),
         ("KasprTable", "name: x", "x v_x"),
         ("KasprTable", "from: {topic: a}\ncount: {}", "x v_x aggregation__x"),
