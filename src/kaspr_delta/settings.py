@@ -13,6 +13,9 @@ PURPOSE_TAG = "purpose"
 OPERATION = "operation"
 """The first argument of that job's task. Then come the folder of the manifests, the command as text, and options."""
 
+OLDEST_ENVIRONMENT, OLDEST_RUNTIME = 4, 17
+"""The oldest environment of serverless compute, and Databricks Runtime, with Spark 4: Spark 3 has no `toArrow`."""
+
 GRANT = "--grant"
 """The option of a run and of the doctor that names a grant."""
 

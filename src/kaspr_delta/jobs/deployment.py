@@ -11,6 +11,7 @@ from kaspr_delta.errors import NotFoundError, UsageError
 from kaspr_delta.jobs.cloud import Cloud
 from kaspr_delta.jobs.package import Package
 from kaspr_delta.jobs.principal import Principal
+from kaspr_delta.settings import OLDEST_ENVIRONMENT, OLDEST_RUNTIME
 from kaspr_delta.spec.cron import quartz_problem, timezone_problem
 from kaspr_delta.spec.durations import interval
 
@@ -23,8 +24,6 @@ _DURATIONS = ("every", "waiting_grace")
 _LOOKS = ("alert_schedule", "check_schedule")
 _LIMITS_OF_ALERTS = ("alert_silence", "alert_delay")
 _LEAST = {"workers": 0, "retries": 0, "timeout_minutes": 1, "backlog_bytes": 0}
-# Earlier environments of serverless compute have a client of Spark 3, whose DataFrames have no `toArrow`.
-_OLDEST_ENVIRONMENT = 4
 _MAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 
@@ -136,8 +135,11 @@ class Deployment:
 
     def _check_combinations(self) -> None:
         version = self.environment_version
-        if version.isdecimal() and int(version) < _OLDEST_ENVIRONMENT:
-            _refuse("environment_version", f"{version} is too old, expected {_OLDEST_ENVIRONMENT} or more")
+        if version.isdecimal() and int(version) < OLDEST_ENVIRONMENT:
+            _refuse("environment_version", f"{version} is too old, expected {OLDEST_ENVIRONMENT} or more")
+        runtime = re.match(r"\d+(?=\.)", self.spark_version)
+        if runtime is not None and int(runtime[0]) < OLDEST_RUNTIME:
+            _refuse("spark_version", f"{self.spark_version} is too old, expected {OLDEST_RUNTIME} or more")
         for name, part in {"schema_prefix": self.schema_prefix, "internal_suffix": self.internal_suffix}.items():
             if not re.fullmatch(r"[a-z0-9_]*", part):
                 _refuse(name, f"{part!r} is no part of a name: small letters, digits and '_'")

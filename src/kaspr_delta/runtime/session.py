@@ -17,7 +17,7 @@ from kaspr_delta.errors import SetupError, first_line
 from kaspr_delta.extras import required
 from kaspr_delta.runtime.java import check_java
 from kaspr_delta.runtime.spark_settings import ON_THIS_MACHINE, SETTINGS, merged, runs_on_this_machine, spark_defaults
-from kaspr_delta.runtime.versions import spark_is_elsewhere
+from kaspr_delta.runtime.versions import refuse_old_databricks, spark_is_elsewhere
 from kaspr_delta.runtime.workers import check_workers
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.stores import LOG_STORE, Store
@@ -32,8 +32,9 @@ def spark_session(log: Path | None = None, store: Store | None = None, folder: P
     A new one runs on this machine, or on the cluster that ``KASPR_DELTA_MASTER``, ``spark-submit`` or
     ``spark-defaults.conf`` names; then its workers must see the ``folder`` of the warehouse. On Databricks and under
     Spark Connect none is started. Raises SetupError if Java or the packages of the extra ``local`` are missing, or if
-    the workers cannot do the work.
+    the workers cannot do the work, and on compute of Databricks that is too old.
     """
+    refuse_old_databricks()
     with required():
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession

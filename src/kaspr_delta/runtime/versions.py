@@ -5,7 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 from dataclasses import dataclass
+
+from kaspr_delta.errors import SetupError
+from kaspr_delta.settings import OLDEST_ENVIRONMENT, OLDEST_RUNTIME
 
 TRIED = (("4.0", "4.0", "3.12"), ("4.1", "4.3", "3.12"), ("4.2", "4.4", "3.11"), ("4.2", "4.4", "3.12"))
 """The combinations of Spark, Delta and Python on which the tests run, by the first two numbers of each version."""
@@ -42,6 +46,26 @@ class Versions:
 def spark_is_elsewhere() -> bool:
     """Whether Databricks or a server of Spark Connect gives this process its session."""
     return "DATABRICKS_RUNTIME_VERSION" in os.environ or "SPARK_REMOTE" in os.environ
+
+
+def refuse_old_databricks() -> None:
+    """Raise SetupError on compute of Databricks whose Spark is older than 4.
+
+    A deployment sees neither the version in the file of a ``base_environment`` nor that of a cluster that runs already.
+    https://docs.databricks.com/release-notes/serverless/environment-version: there the variable is ``client.4.9``.
+    """
+    version = os.environ.get("DATABRICKS_RUNTIME_VERSION", "")
+    found = re.match(r"(client\.)?(\d+)(?!\d)", version)
+    if found is None:
+        return
+    serverless, number = found.groups()
+    if int(number) < (OLDEST_ENVIRONMENT if serverless else OLDEST_RUNTIME):
+        raise SetupError(
+            f"this is environment version {number} of serverless compute: take {OLDEST_ENVIRONMENT} or newer, in the"
+            " bundle's variable environment_version or in the file of its base_environment"
+            if serverless
+            else f"this is Databricks Runtime {version}: take {OLDEST_RUNTIME} or newer (spark_version)"
+        )
 
 
 def installed(package: str) -> str | None:

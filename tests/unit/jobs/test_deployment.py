@@ -26,6 +26,7 @@ def test_variables_of_the_bundle_become_settings() -> None:
         ({"workers": "-1"}, "variable 'workers' is '-1', expected a number"),
         ({"internal_suffix": "-x"}, "variable 'internal_suffix': '-x' is no part of a name"),
         ({"environment_version": "3"}, "variable 'environment_version': 3 is too old, expected 4 or more"),
+        ({"spark_version": "16.4.x-scala2.12"}, "'spark_version': 16.4.x-scala2.12 is too old, expected 17 or more"),
         ({"schedule": "hourly"}, "variable 'schedule': 'hourly' has 1 field, expected 6 or 7"),
         ({"timezone": "Mars"}, "variable 'timezone': 'Mars' is no time zone"),
         ({"retries": "-1"}, "variable 'retries' is '-1', expected a number"),

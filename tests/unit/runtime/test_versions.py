@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import platform
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from kaspr_delta.runtime.versions import TRIED, Versions
+from kaspr_delta.errors import SetupError
+from kaspr_delta.runtime.versions import TRIED, Versions, refuse_old_databricks
 
 ROOT = Path(__file__).parents[3]
 
@@ -38,3 +40,23 @@ def test_tried_versions_are_those_that_the_lanes_install() -> None:
     lanes = {tuple(pins.findall(file.read_text())) for file in (ROOT / "lanes").glob("spark-*.txt")}
     local = next(line for line in (ROOT / "pyproject.toml").read_text().splitlines() if line.startswith("local = "))
     assert {(spark, delta) for spark, delta, _ in TRIED} == {*lanes, tuple(pins.findall(local))}
+
+
+@pytest.mark.parametrize(
+    ("version", "refused"),
+    [
+        ("client.3.2", "environment version 3 of serverless compute"),
+        ("client.4.9", ""),
+        ("client.5", ""),
+        ("16.4", "Databricks Runtime 16.4"),
+        ("17.3", ""),
+        ("18.x-photon", ""),
+        ("played", ""),
+    ],
+)
+def test_compute_of_databricks_with_spark_3_is_refused(
+    monkeypatch: pytest.MonkeyPatch, version: str, refused: str
+) -> None:
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", version)
+    with pytest.raises(SetupError, match=refused) if refused else nullcontext():
+        refuse_old_databricks()
