@@ -13,14 +13,19 @@ from kaspr_delta.runtime.run_events import Listener
 
 @contextmanager
 def running(
-    app: Application, *, every: str = "100ms", only: Collection[str] = (), listener: Listener | None = None
+    app: Application,
+    *,
+    every: str = "100ms",
+    only: Collection[str] = (),
+    listener: Listener | None = None,
+    restarted: bool = False,
 ) -> Iterator[list[Exception]]:
     """Run resources, all by default, until the block ends. The list gets the error that stops the run earlier."""
     stop, failures = threading.Event(), list[Exception]()
 
     def run() -> None:
         try:
-            app.run_continuously(stop, every=every, only=only, listener=listener)
+            app.run_continuously(stop, every=every, only=only, listener=listener, restarted=restarted)
         except Exception as error:  # noqa: BLE001  the test reports it
             failures.append(error)
 

@@ -151,8 +151,9 @@ class Application:
         self._stale: dict[ResourceRef, _Stale] = {}
         # Puts manifests that are not applied in the place of those that are.
         self._own: Update | None = None
-        # The columns of tables at which an earlier run looked: they count until a run has something to do.
-        self._known_before: Mapping[str, tuple[Column, ...]] = {}
+        # The columns of tables at which an earlier run looked: they count until a run has something to do. None: it
+        # does not trust them.
+        self._known_before: dict[str, tuple[Column, ...]] | None = None
         # Those of the last look.
         self._seen: dict[str, tuple[Column, ...]] = {}
 
@@ -221,6 +222,7 @@ class Application:
             spark = start()
         registry = Registry(opened_system(spark, delta))
         own: Update | None = None
+        unchanged = True
         if new is None or path is None:
             documents = registry.documents()
         else:
@@ -229,13 +231,13 @@ class Application:
             if any(one.application == name for one in documents):
                 documents, own = _with(documents, own)
             else:
-                _, documents = registry.change(own)
-                own = None
+                before, documents = registry.change(own)
+                own, unchanged = None, before == documents
         if not documents:
             raise NotFoundError(f"{other}. Nothing was") if other else location.nothing_applied
         opened = cls(spark or start, delta, only_applied_plan(documents, name), bound=bound)
         opened._own = own
-        opened._known_before = opened._settled.columns() if trusting and location.is_unity else {}
+        opened._known_before = opened._settled.columns() if trusting and unchanged and location.is_unity else None
         if other:
             opened._registry.warn("KasprApp", opened.plan.application, OTHER_DEPLOYMENT, other)
         opened._refresh(listed=spark is not None)
@@ -386,8 +388,8 @@ class Application:
                 return report
         session_of(self._spark)
         is_idle: bool | None = None
-        if self._known_before:
-            is_idle, self._known_before = self._runner(None).is_idle(self._refs(names)), {}
+        if self._known_before is not None and not self.plan.waiting:  # what waits may wait for one of these tables
+            is_idle = self._runner(None).is_idle(self._refs(names))
         if not is_idle:
             self._refresh_foreign()
         with observed(self.plan, listener, is_test=not self._bound) as observer:
@@ -406,6 +408,7 @@ class Application:
         every: str = "5s",
         only: Iterable[str] = (),
         listener: Listener | None = None,
+        restarted: bool = False,
     ) -> None:
         """Run until ``stop`` is set, tasks by their schedules. Running batches are finished.
 
@@ -414,8 +417,9 @@ class Application:
 
         When manifests are applied, changed or deleted meanwhile, the resources restart with the new plan, from where
         they stopped. A resource that fails does not stop the others. One that needs a rebuild, and those that read it,
-        wait until that is done or its old definition is applied again. If all have failed it raises; but if the same
-        ones failed before it began, and say what to do, it waits for that: a platform would start it again and again.
+        wait until that is done or its old definition is applied again. If all have failed it raises.
+        Where a platform starts what has ended, ``restarted`` lets it wait instead if the same ones failed in the last
+        day, by the same errors, which say what to do; each hour it tries them again.
         """
         from kaspr_delta.runtime.run_events import Waits
         from kaspr_delta.telemetry import observed
@@ -424,9 +428,9 @@ class Application:
         names = list(only)
         self.check(names)
         session_of(self._spark)
-        self._known_before = {}
+        self._known_before = None
         started: dict[ResourceRef, datetime] = {}
-        declared, failed = self.declared, self._failed()
+        declared, failed = self.declared, self._failed() if restarted else {}
         while not stop.is_set():
             # Before the plan is read: a change between the two must not be missed.
             applied = self._registry.changed(self.delta.namespace.poll_seconds)
@@ -447,7 +451,7 @@ class Application:
                     runner.started = started
                     noted = dict[ResourceRef, float]()
                     try:
-                        failed_before = failed if self.declared is declared else ()
+                        failed_before = failed if self.declared is declared else {}
                         changed = self._changed(runner, applied, noted)
                         runner.continuously(stop, pause, self._refs(known), changed, failed_before)
                     finally:
@@ -502,7 +506,7 @@ class Application:
         fruitless = self.report_since(now - within).fruitless
         return {
             **{name: "every event became a dead letter" for name in fruitless if name in self._known},
-            **{str(ref): error for ref, error in self._failed(max(within, timedelta(days=1)), events).items()},
+            **{str(ref): f"failed: {one}" for ref, one in self._failed(max(within, timedelta(days=1)), events).items()},
             **health.late(self._waits, since, grace, now),
             **{str(ref): in_words(reason) for ref, reason in self.rebuilds().items()},
         }
@@ -676,7 +680,7 @@ class Application:
 
     @property
     def _typed(self) -> TypedTables:
-        return TypedTables(self._spark, self.delta, known_before=self._known_before, seen=self._seen)
+        return TypedTables(self._spark, self.delta, known_before=self._known_before or {}, seen=self._seen)
 
     def _reload(self) -> None:
         """Make the plan again if manifests or tables of others have changed."""
@@ -692,8 +696,9 @@ class Application:
         self._refresh()
 
     def _refresh_foreign(self) -> None:
-        """Make the plan again if tables of others have changed."""
-        if self._stale or self._reads_foreign or self._expects_results:
+        """Make the plan again if tables of others have changed, or were not looked at."""
+        trusted, self._known_before = self._known_before, None
+        if trusted or self._stale or self._reads_foreign or self._expects_results:
             self._stale = {}
             self._refresh()
 
@@ -709,7 +714,12 @@ class Application:
             if not is_running(self._spark):  # only Spark may know the table of another
                 self.plan = plan
             return
-        from kaspr_delta.runtime.resources import create_tables, create_views, declare_storage
+        from kaspr_delta.runtime.resources import (
+            create_records_views,
+            create_tables,
+            create_views,
+            declare_storage,
+        )
 
         if known == self._refreshed and not self._expects_results:
             return
@@ -733,6 +743,7 @@ class Application:
         plan, got = declare_storage(self.spark, self.delta, plan, has)
         replaced = {join.ref for join in results_to_replace(self.plan)}
         failed = create_views(self.spark, self.delta, plan, has, replaced)
+        plan = replace(plan, notices=(*plan.notices, *create_records_views(self.spark, self.delta, plan, has)))
         self.plan = without_waiting(plan, failed)
         for ref, table, _ in tables_of(plan):
             if ref in failed:
@@ -744,8 +755,11 @@ class Application:
 
     def _settle_columns(self) -> None:
         """Keep the columns of tables that were looked at, for runs that trust them: a look costs statements."""
-        if self.delta.namespace.on_databricks:
-            self._settled.write_columns({**self._known_before, **self._seen})
+        if self.delta.namespace.on_databricks and (self._seen or self._known_before is None):
+            logs = {join.log for join in self.declared.joins}
+            named = {table.delta_name for table in self.declared.tables if table.is_foreign} | logs
+            found = {**(self._known_before or {}), **self._seen}
+            self._settled.write_columns({table: columns for table, columns in found.items() if table in named})
 
     def _known_now(self) -> Plan:
         self._seen.clear()

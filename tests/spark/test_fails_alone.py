@@ -169,13 +169,16 @@ def test_a_continuous_run_in_which_all_fail_ends_and_the_next_one_waits_for_a_re
     app = open_all(spark, tmp_path)
     only = [str(ref) for ref in app.plan.runs if ref.kind != "task"]
     break_steps(monkeypatch, {"recover": only}, error)
-    with running(app, only=only) as failures:
+    with running(app, only=only, restarted=True) as failures:
         wait_until(lambda: failures)
     assert "broken at recover" in str(failures[0])
 
     again, failed = Application.open(warehouse=tmp_path / "wh", spark=spark), set[str]()
     with running(
-        again, only=only, listener=lambda one: failed.add(str(one.resource)) if isinstance(one, Failed) else None
+        again,
+        only=only,
+        restarted=True,
+        listener=lambda one: failed.add(str(one.resource)) if isinstance(one, Failed) else None,
     ) as failures:
         wait_until(lambda: failed == {*only})
         time.sleep(2.0)

@@ -223,8 +223,8 @@ def test_a_migration_of_any_kind_that_is_killed_anywhere_is_finished_by_the_next
             app.run(only=[victim])
 
 
-# Their numbers may differ, and a problem names the folder of the manifests.
-_OF_BATCHES = ("checkpoint", "batch", "memo", "start", "problem")
+# Their numbers and times differ, and a problem names the folder of the manifests.
+_OF_BATCHES = ("checkpoint", "batch", "memo", "start", "until", "problem")
 
 
 def contents(app: Application, tables: Iterable[str]) -> dict[str, Counter[str]]:

@@ -136,7 +136,7 @@ def run(
     application = target.open(path, origin, revision, apply=apply, trusting=not continuous)
     application.check(only or [])
     make_grants = partial(grant_missing, namespace=application.delta.namespace, grants=grants, on_internal=on_internal)
-    if grants or on_internal:
+    if grants or on_internal or target.location.is_unity:
         make_grants(application.spark, trusting=not continuous)
     if continuous:
         _show_versions(application)
@@ -144,7 +144,12 @@ def run(
     if continuous:
         note(f"running, a batch at most every {every}; Ctrl-C stops")
         _run_continuously(
-            application, every, only or [], progress, partial(stopped_by_change, file=until_changed, revision=revision)
+            application,
+            every,
+            only or [],
+            progress,
+            partial(stopped_by_change, file=until_changed, revision=revision),
+            restarted=until_changed is not None,
         )
     else:
         report = _run(application, only or [], progress, retries, printed)
@@ -206,11 +211,13 @@ def _run_continuously(
     only: list[str],
     progress: ProgressOutput,
     stopped: Callable[[Stop], AbstractContextManager[None]],
+    *,
+    restarted: bool,
 ) -> None:
     from kaspr_delta.cli.run_display import shown
 
     with stopped_by_signal() as stop, stopped(stop), shown(progress, keep=True) as listener:
-        application.run_continuously(stop.asked, every=every, only=only, listener=listener)
+        application.run_continuously(stop.asked, every=every, only=only, listener=listener, restarted=restarted)
     note("stopped; the next run goes on from here")
 
 

@@ -31,4 +31,4 @@ def failed(
         if name is None or event.reason != FAILED or event.at < after:
             continue
         if name not in batches or batches[name] < event.at:
-            yield name, f"failed: {event.first_line}"
+            yield name, event.first_line

@@ -36,7 +36,7 @@ class Deployment:
     an hour, UTC. If ``schema`` is empty, each application has the schema that its plan names; ``schema_prefix`` stands
     before either, so that several targets may share a catalog. If ``location`` is a URI, tables are external ones below
     it; else the catalog manages them. ``values`` is the file of values for the manifests, below the application's
-    folder; empty: they have their defaults. Tables that only the engine reads are in a schema whose name has the
+    folder; empty: they have their defaults. Internal tables and channels are in a schema whose name has the
     ``internal_suffix`` behind; empty: in that of the results. ``developer`` is the user whose copy this is: the names
     of its schema, its folder and its App contain it; empty: there is one copy for all.
 

@@ -89,7 +89,10 @@ def task_key(resources: tuple[ResourceRef, ...]) -> str:
     """
     written = "__".join(f"{resource.kind}_{resource.name}" for resource in resources)
     # Only for names without an underscore: then all underscores in the key are separators, and the key is unambiguous.
-    plain = re.fullmatch(r"[A-Za-z0-9_-]+", written) and not any("_" in resource.name for resource in resources)
+    # A reference in a bundle ends with a letter or a digit.
+    plain = re.fullmatch(r"[A-Za-z0-9_-]*[A-Za-z0-9]", written) and not any(
+        "_" in resource.name for resource in resources
+    )
     if plain and len(written) <= _LONGEST_KEY:
         return written
     digest = hashlib.sha256(" ".join(map(str, resources)).encode()).hexdigest()[:8]

@@ -80,13 +80,18 @@ def is_internal(table: str) -> bool:
     return table.startswith(_INTERNAL) and table != INTERNAL_SCHEMA_MARK
 
 
+def is_channel(table: str) -> bool:
+    """Whether a table is a channel, by its name."""
+    return table.startswith(_CHANNEL)
+
+
 def has_internals(table: str) -> bool:
     """Whether a table is internal, or a channel: of that only the records are for others, see ``records_view``.
 
     >>> has_internals("log__prices"), has_internals("channel__priced"), has_internals("orders")
     (True, True, False)
     """
-    return is_internal(table) or table.startswith(_CHANNEL)
+    return is_internal(table) or is_channel(table)
 
 
 def application_id(application: str) -> str:

@@ -38,6 +38,7 @@ from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TaskPl
 from kaspr_delta.plan.names import current_view, differences_table, records_view, shown_table, value_view
 from kaspr_delta.runtime.current_views import create_current_view
 from kaspr_delta.runtime.failures import made_to_wait
+from kaspr_delta.spec.ddl import columns_of, quoted
 from kaspr_delta.storage import layout as layouts
 from kaspr_delta.storage.dialect import SPARK
 from kaspr_delta.storage.folders import discard
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+# The columns of a channel's records; the others are those of its join alone.
+_OF_RECORDS = frozenset({"key", "kind", "left", "right", "timestamp", "seq"})
 _JOINS: dict[type[JoinPlan], Callable[..., Resource[Any]]] = {
     ForeignKeyJoinPlan: ForeignKeyJoin,
     SameKeyJoinPlan: SameKeyJoin,
@@ -149,13 +152,9 @@ def create_views(
     """Create, for SQL and BI, ``v_<name>`` of every schemaless table and result: keys and values as VARIANT.
 
     A result that is compared with that of a changed definition also has its current view, which is made anew for
-    joins whose results may have been ``replaced``. Where channels lie among internal tables, their records have views.
-    Returns the resources whose views cannot be made, with the reasons.
+    joins whose results may have been ``replaced``. Returns the resources whose views cannot be made, with the reasons.
     """
     waiting: dict[ResourceRef, str] = {}
-    for join in plan.joins if delta.namespace.internal else ():
-        with made_to_wait(waiting, join.ref):
-            _create_records_view(spark, delta, plan, join, has)
     for ref, table, columns in _views_of(plan):
         with made_to_wait(waiting, ref):
             delta.create_view(spark, value_view(ref.name), table, columns)
@@ -166,14 +165,23 @@ def create_views(
     return waiting
 
 
-def _create_records_view(spark: SparkSession, delta: Tables, plan: Plan, join: JoinPlan, has: Settles) -> None:
-    """Create the view of a channel's records unless it exists, and make it anew if the channel got another layout."""
-    view = records_view(join.channel)
-    if not has(join.log, dict(tables_kept_by(plan, join.ref))[join.log]):
-        delta.drop_view(spark, view)
+def create_records_views(spark: SparkSession, delta: Tables, plan: Plan, has: Settles) -> list[str]:
+    """Create a view of the records of each channel that lies among internal tables. Returns notices about errors.
+
+    One that is there stays, unless the channel got another layout and the view has other columns.
+    """
+    errors: dict[ResourceRef, str] = {}
     kinds = ", ".join(map(SPARK.text, layouts.RECORDS))
-    columns = {name: name for name in ("key", "kind", "left", "right", "timestamp", "seq")}
-    delta.create_view(spark, view, join.log, columns, only=f"kind IN ({kinds})")
+    for join in plan.joins if delta.namespace.internal else ():
+        view, layout = records_view(join.channel), dict(tables_kept_by(plan, join.ref))[join.log]
+        columns = [column for column in columns_of(layout.columns) if column.name in _OF_RECORDS]
+        with made_to_wait(errors, join.ref):  # it runs all the same
+            is_known = delta.is_known(view) and not has(join.log, layout)
+            if is_known and delta.columns(spark, view) != tuple(columns):
+                delta.drop_view(spark, view)
+            selected = {column.name: quoted(column.name) for column in columns}
+            delta.create_view(spark, view, join.log, selected, only=f"kind IN ({kinds})")
+    return [f"the view of the records of {ref} could not be made: {error}" for ref, error in errors.items()]
 
 
 def _views_of(plan: Plan) -> Iterator[tuple[ResourceRef, str, dict[str, str]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -65,6 +66,8 @@ _CLEANING = 60.0
 _WITH_RESULTS = ("join", "table")
 # Seconds after which a continuous run tries resources again that failed, if they may go well then.
 _TRY_AGAIN = 300.0
+# The same where all have failed, and say what to do: what mends it may be neither a manifest nor a source.
+_LOOK_AGAIN = 3_600.0
 
 
 @dataclass
@@ -91,8 +94,9 @@ class Runner:
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _failures: Failures = field(init=False)
     _all: frozenset[ResourceRef] = field(default=frozenset(), init=False)
+    # By resource the error for which a run before this one has ended.
+    _failed_before: Mapping[ResourceRef, str] = field(default_factory=dict, init=False)
     # The number of failures that ``_is_over`` has seen, and when it saw the last one.
-    _failed_before: frozenset[ResourceRef] = field(default=frozenset(), init=False)
     _seen: int = field(default=0, init=False)
     _seen_at: float = field(default=0.0, init=False)
     # When expired rows were deleted, and whether a table that a round has read got columns meanwhile.
@@ -156,20 +160,21 @@ class Runner:
         every: int,
         only: Collection[ResourceRef] = (),
         changed: Callable[[], bool] = lambda: False,
-        failed_before: Collection[ResourceRef] = (),
+        failed_before: Mapping[ResourceRef, str] | None = None,
     ) -> None:
         """Keep all resources running until ``stop`` is set, tasks by their schedules. Running batches are finished.
 
         ``every`` is the number of milliseconds between two looks of a resource for new rows. The run also ends when
         ``changed`` returns True, when a table that is read got columns, when a resource needs a rebuild, and some time
         after one failed that may go well later: the next run tries it again. Resources that fail do not stop the
-        others. Raises ResourceFailedError if all have failed, or if some have when ``stop`` is set. If all of them are
-        among those that ``failed_before``, and it says what to do, a run has ended for that already: this one waits.
+        others. Raises ResourceFailedError if all have failed, or if some have when ``stop`` is set. If they are those
+        that ``failed_before``, with the same errors, and these say what to do, a run has ended for that already: this
+        one waits for an hour, and ends without an error.
         """
         refs = _refs(self._stages(only))
         tasks = [task for task in self.plan.tasks if not only or task.ref in only]
         self._all = frozenset([*refs, *(task.ref for task in tasks)])
-        self._failed_before = frozenset(failed_before)
+        self._failed_before = failed_before or {}
         with self._recovered([*refs, *(task.ref for task in tasks)]):
             refs = [ref for ref in refs if ref not in self._failures]
             schedules = [(self._runs[task.ref], task.schedule) for task in tasks if task.ref not in self._failures]
@@ -296,16 +301,22 @@ class Runner:
         errors = self._failures.errors.copy()
         if len(errors) > self._seen:
             self._seen, self._seen_at = len(errors), time.monotonic()
-        late = time.monotonic() - self._seen_at > _TRY_AGAIN and any(map(may_pass, errors.values()))
-        return late or bool(self.rebuilds) or self._has_failed
+        pause = math.inf
+        if any(map(may_pass, errors.values())):
+            pause = _TRY_AGAIN
+        elif errors and self._all <= errors.keys():
+            pause = _LOOK_AGAIN
+        return time.monotonic() - self._seen_at > pause or bool(self.rebuilds) or self._has_failed
 
     @property
     def _has_failed(self) -> bool:
-        """Whether a continuous run ends because all have failed: something may pass, or no run has said so before."""
+        """Whether a continuous run ends because all have failed: something may pass, or no run has ended for that."""
         errors = self._failures.errors.copy()
         if not errors or not self._all <= errors.keys():
             return False
-        return not self._all <= self._failed_before or any(map(may_pass, errors.values()))
+        accounts = self._failures.accounts
+        is_new = any(accounts.get(ref, "").partition("\n")[0] != self._failed_before.get(ref) for ref in self._all)
+        return is_new or any(map(may_pass, errors.values()))
 
     @property
     def _is_lost(self) -> bool:

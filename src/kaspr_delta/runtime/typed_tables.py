@@ -51,7 +51,7 @@ class TypedTables:
     adds: bool = True
     waits: bool = False
     has: Settles = lambda _table, _layout: False
-    known_before: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
+    known_before: dict[str, tuple[Column, ...]] = field(default_factory=dict)
     seen: dict[str, tuple[Column, ...]] = field(default_factory=dict)
 
     def known(self, plan: Plan) -> Plan:
@@ -189,6 +189,7 @@ class TypedTables:
         if added and not problems and self.adds:
             self.delta.add_columns(self.spark, table, added)
             self.seen.pop(table, None)
+            self.known_before.pop(table, None)
             return [".".join(map(quoted, path)) for path, _ in added], []
         return [], problems
 

@@ -35,12 +35,13 @@ class Settled:
 
     def columns(self) -> dict[str, tuple[Column, ...]]:
         """By table, the columns that it had when an application last looked at it and could read it."""
-        return {table: columns_of(text) for table, text in self._texts(_COLUMNS).items()}
+        found = {table: _parsed(text) for table, text in self._texts(_COLUMNS).items()}
+        return {table: columns for table, columns in found.items() if columns}
 
     def write_columns(self, columns: Mapping[str, Sequence[Column]]) -> None:
-        """Replace the file of the columns, unless it says so already."""
+        """Replace the file of the columns, unless it says so already. Types that no manifest may name are left out."""
         texts = {table: ", ".join(map(str, found)) for table, found in columns.items()}
-        texts = {table: text for table, text in texts.items() if columns_of(text) == tuple(columns[table])}
+        texts = {table: text for table, text in texts.items() if _parsed(text) == tuple(columns[table])}
         if texts != self._texts(_COLUMNS):
             self._write(_COLUMNS, texts)
 
@@ -48,10 +49,13 @@ class Settled:
         """Whether these grants were there at the end of an earlier run: by schema, the text of all."""
         return grants == self._texts(_GRANTS)
 
-    def note_grants(self, grants: Mapping[str, str]) -> None:
-        """Note that these grants are there."""
-        if not self.has_granted(grants):
+    def note_grants(self, grants: Mapping[str, str] | None) -> None:
+        """Note that these grants are there; None: before they are looked for."""
+        if grants is not None:
             self._write(_GRANTS, grants)
+        else:
+            with contextlib.suppress(OSError):
+                self.folder.remove(_GRANTS)
 
     def forget(self) -> None:
         """Let the next run ask the catalog."""
@@ -77,11 +81,19 @@ class Settled:
     def _texts(self, file: str) -> dict[str, str]:
         """The texts in a file; none where it cannot be read."""
         with contextlib.suppress(OSError, ValueError):
-            found: dict[str, str] = json.loads(self.folder.read(file))
-            return found
+            found = json.loads(self.folder.read(file))
+            if isinstance(found, dict) and all(isinstance(text, str) for text in found.values()):
+                return found
         return {}
 
     def _write(self, file: str, texts: Mapping[str, str]) -> None:
         # Several tasks of a job may write it at once; the last one counts.
         with contextlib.suppress(OSError):
             self.folder.write(file, json.dumps(texts, ensure_ascii=False).encode())
+
+
+def _parsed(text: str) -> tuple[Column, ...]:
+    """Columns of a text; none where it has types that are unknown here."""
+    with contextlib.suppress(ValueError):
+        return tuple(columns_of(text))
+    return ()

@@ -21,7 +21,7 @@ import pyarrow.types as pt
 
 from kaspr_delta.errors import SetupError, UsageError, first_line
 from kaspr_delta.functions.column_paths import Path
-from kaspr_delta.plan.names import INTERNAL_SCHEMA_MARK, has_internals
+from kaspr_delta.plan.names import INTERNAL_SCHEMA_MARK, is_channel
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
 from kaspr_delta.storage.arrow_types import collected, frame_of
 from kaspr_delta.storage.dialect import SPARK
@@ -182,6 +182,8 @@ class Tables:
     _pins: dict[str, Commit] = field(default_factory=dict, compare=False, repr=False)
     # Names of tables and views that the catalog listed.
     _listed: set[str] = field(default_factory=set, compare=False, repr=False)
+    # Channels that lie beside results though internal tables have a schema of their own.
+    _beside: set[str] = field(default_factory=set, compare=False, repr=False)
 
     # -- create --------------------------------------------------------------------------------------------------------
 
@@ -199,14 +201,25 @@ class Tables:
                 f"the internal tables of {schema} are {where}, and do not move: name the warehouse as when it was made"
             )
         self._listed.clear()
-        self._listed.update(there)
+        self._beside.clear()
         if internal is not None:
-            self._listed.update(self._existing_in(spark, internal))
-            for table in sorted(filter(has_internals, there)):  # an earlier version kept channels beside results
-                self._move(spark, f"{schema}.{quoted(table)}", self.namespace.identifier(table))
+            self._listed.update(found := self._existing_in(spark, internal))
+            mark = f"{schema}.{quoted(INTERNAL_SCHEMA_MARK)}"
             if INTERNAL_SCHEMA_MARK not in there:  # before any table: see above
-                mark = f"{schema}.{quoted(INTERNAL_SCHEMA_MARK)}"
                 spark.sql(f"CREATE VIEW IF NOT EXISTS {mark} AS SELECT {SPARK.text(internal)} AS schema")
+            elif RESOURCES not in found:
+                self._check_mark(spark, mark)
+            self._beside.update(filter(is_channel, there))
+            there -= self._beside
+        self._listed.update(there)
+
+    def _check_mark(self, spark: SparkSession, mark: str) -> None:
+        (named,) = spark.sql(f"SELECT schema FROM {mark}").collect()
+        if named["schema"] != self.namespace.internal:
+            raise UsageError(
+                f"the internal tables of {self.namespace.schema} are in {named['schema']}, and do not move: name the"
+                " warehouse as when it was made"
+            )
 
     def _existing_in(self, spark: SparkSession, schema: str) -> set[str]:
         """The tables and views of a schema, which is created unless it exists."""
@@ -223,19 +236,19 @@ class Tables:
             found = asked_again(lambda: _listed_in(spark, schema)) if exists else set()
         return found
 
-    @staticmethod
-    def _move(spark: SparkSession, table: str, to: str) -> None:
-        """Give a table another name, which may be in another schema. Both are quoted, and say all parts."""
-        from pyspark.errors import PySparkException
-
-        statement = f"ALTER TABLE {table} RENAME TO {to}"
-        try:
-            spark.sql(statement)
-        except PySparkException as error:
-            raise SetupError(f"the owner of the channel has to run {statement}: {error}") from error
-
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
-        """Create the table, or register one that exists in its folder already."""
+        """Create the table, or register one that exists in its folder already.
+
+        Raises SetupError for a channel beside results whose place is among internal tables.
+        """
+        if table in self._beside:
+            there, here = f"{self.namespace.schema}.{quoted(table)}", self.namespace.identifier(table)
+            raise SetupError(
+                f"its channel is in two schemas, {there} and {here}: drop or rename the one without its state"
+                if table in self._listed
+                else "its channel is beside results, where an earlier version put it: pause all jobs, and let its owner"
+                f" run ALTER TABLE {there} RENAME TO {here}"
+            )
         if table not in self._listed:
             # Tasks of a job that start side by side all create the tables that are missing.
             statement = creation(self.namespace, table, layout, self.namespace.properties_of(layout))

@@ -61,13 +61,17 @@ class Right:
 
 
 def unseen_jobs(client: WorkspaceClient, ids: Iterable[str]) -> list[str]:
-    """The jobs, by their ids, that the workspace does not show to this identity."""
+    """The jobs, by their ids, that the workspace does not show to this identity. Raises SetupError for other errors."""
+    from databricks.sdk.errors import NotFound, PermissionDenied
+
     unseen = list[str]()
     for one in ids:
         try:
             with asking():
                 client.jobs.get(int(one))
-        except SetupError:
+        except SetupError as error:
+            if not isinstance(error.__cause__, NotFound | PermissionDenied):
+                raise
             unseen.append(one)
     return unseen
 

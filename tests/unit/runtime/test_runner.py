@@ -121,18 +121,24 @@ def test_a_continuous_run_tries_again_what_may_go_well_later(
 @pytest.mark.parametrize(
     ("error", "failed_before", "is_over"),
     [
-        (LASTING, [], True),
-        (LASTING, [PRICED], True),
-        (LASTING, [PRICED, SAME], False),
-        (PASSING, [PRICED, SAME], True),
+        (LASTING, {}, True),
+        (LASTING, {PRICED: str(LASTING)}, True),
+        (LASTING, {PRICED: str(LASTING), SAME: str(LASTING)}, False),
+        (LASTING, {PRICED: "another error", SAME: str(LASTING)}, True),
+        (PASSING, {PRICED: f"OSError: {PASSING}", SAME: str(LASTING)}, True),
     ],
 )
 def test_a_continuous_run_in_which_all_fail_ends_once_for_what_does_not_pass(
-    error: Exception, failed_before: list[ResourceRef], is_over: bool
+    monkeypatch: pytest.MonkeyPatch, error: Exception, failed_before: dict[ResourceRef, str], is_over: bool
 ) -> None:
     nothing: Any = None
     tables: Any = Taken()
     runner = Runner(nothing, tables, PLAN)
-    runner._all, runner._failed_before = frozenset([PRICED, SAME]), frozenset(failed_before)
-    runner._failures.errors.update({PRICED: error, SAME: LASTING})
-    assert runner._is_over is is_over
+    runner._all, runner._failed_before = frozenset([PRICED, SAME]), failed_before
+    for ref, failed in ((PRICED, error), (SAME, LASTING)):
+        runner._failures.note(ref, failed)
+    assert runner._has_failed is runner._is_over is is_over
+    monkeypatch.setattr(module, "_LOOK_AGAIN", 0.0)
+    time.sleep(0.001)
+    assert runner._is_over
+    assert runner._has_failed is is_over

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from kaspr_delta.spec.ddl import Column, Type, columns_of
 from kaspr_delta.storage.folders import LocalFolder
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.settled import Settled
@@ -40,3 +43,19 @@ def test_each_part_of_a_layout_is_in_its_fingerprint() -> None:
     ]
     assert len({layout.fingerprint for layout in layouts}) == len(layouts)
     assert Layout("a INT").fingerprint == layouts[0].fingerprint
+
+
+def test_columns_are_kept_unless_their_types_are_unknown(tmp_path: Path) -> None:
+    """A source may have a type that no manifest names, such as GEOMETRY, and a later version may have written more."""
+    settled = Settled(LocalFolder(tmp_path))
+    known = columns_of("`a b` STRING, n DECIMAL(10, 2), s STRUCT<x: ARRAY<INT>>")
+    settled.write_columns({"c.s.t": known, "c.s.places": (Column("at", Type("GEOMETRY")),), "c.s.nothing": ()})
+    assert settled.columns() == {"c.s.t": known}
+    (tmp_path / "_columns.json").write_text('{"c.s.t": "at GEOMETRY", "c.s.u": "n INT"}')
+    assert settled.columns() == {"c.s.u": columns_of("n INT")}
+
+
+@pytest.mark.parametrize("text", ["[]", "null", '{"c.s.t": null}', '{"c.s.t'])
+def test_a_file_that_says_something_else_says_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "_columns.json").write_text(text)
+    assert Settled(LocalFolder(tmp_path)).columns() == {}

@@ -9,10 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 
-from kaspr_delta.errors import SetupError
+from kaspr_delta.errors import SetupError, UsageError
 from kaspr_delta.plan.names import INTERNAL_SCHEMA_MARK
+from kaspr_delta.storage.layout import CHANNEL, RESOURCES, TOPIC
 from kaspr_delta.storage.namespace import UnityNamespace, Warehouse
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import Commit, Tables
@@ -120,38 +121,51 @@ def test_tables_of_a_schema_are_listed_by_one_statement_if_it_is_there(
 
 
 class BesideResults:
-    """A catalog with a channel beside results, as earlier versions kept it. It moves tables unless it ``refuses``."""
+    """A catalog with a channel beside results, as an earlier version kept it. ``named`` is the schema of the mark."""
 
-    def __init__(self, *, refuses: bool = False) -> None:
-        self.tables = {"`shop`": ["orders", "channel__priced", INTERNAL_SCHEMA_MARK], "`inner`": ["log__clean"]}
-        self.refuses, self.asked, self.catalog = refuses, list[str](), self
+    def __init__(self, internal: list[str], named: str = "`main`.`inner`") -> None:
+        self.tables = {"shop": ["orders", "channel__priced", INTERNAL_SCHEMA_MARK], "inner": internal}
+        self.named, self.asked, self.catalog = named, list[str](), self
 
     def databaseExists(self, _: str) -> bool:  # noqa: N802  Spark's name
         return True
 
     def sql(self, statement: str) -> Any:
-        listed = re.fullmatch(r"SHOW TABLES IN `main`\.(`\w+`)", statement)
+        self.asked.append(statement)
+        listed = re.fullmatch(r"SHOW TABLES IN `main`\.`(\w+)`", statement)
+        rows: list[Any] = [{"schema": self.named}]
         if listed:
             rows = [{"tableName": one, "isTemporary": False} for one in self.tables[listed[1]]]
-            return SimpleNamespace(collect=lambda: rows)
-        if self.refuses:
-            raise PySparkException("not yours")
-        self.asked.append(statement)
-        self.tables["`shop`"].remove("channel__priced")
-        self.tables["`inner`"].append("channel__priced")
-        return None
+        return SimpleNamespace(collect=lambda: rows)
 
 
-def test_channels_of_an_earlier_version_move_to_the_schema_of_internal_tables(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("internal", "message"),
+    [
+        ([RESOURCES], "RENAME TO `main`.`inner`.`channel__priced`"),
+        ([RESOURCES, "channel__priced"], "in two schemas, `main`.`shop`.`channel__priced` and"),
+    ],
+)
+def test_a_channel_that_an_earlier_version_kept_beside_results_waits_for_its_owner(
+    tmp_path: Path, internal: list[str], message: str
+) -> None:
     delta = open_tables(UnityNamespace("main", "shop", str(tmp_path), internal_name="inner"))
-    session: Any = BesideResults()
-    for _ in range(2):
-        delta.create_schema(session)
-    assert session.asked == ["ALTER TABLE `main`.`shop`.`channel__priced` RENAME TO `main`.`inner`.`channel__priced`"]
-    assert delta.is_known("channel__priced")
-    refused: Any = BesideResults(refuses=True)
-    with pytest.raises(SetupError, match=r"has to run ALTER TABLE `main`.*not yours"):
-        delta.create_schema(refused)
+    session: Any = BesideResults(internal)
+    delta.create_schema(session)
+    asked = list(session.asked)
+    delta.create(session, "orders", TOPIC)
+    with pytest.raises(SetupError, match=message):
+        delta.create(session, "channel__priced", CHANNEL)
+    assert session.asked == asked == ["SHOW TABLES IN `main`.`shop`", "SHOW TABLES IN `main`.`inner`"]
+
+
+def test_internal_tables_of_another_schema_are_not_made_anew(tmp_path: Path) -> None:
+    delta = open_tables(UnityNamespace("main", "shop", str(tmp_path), internal_name="inner"))
+    begun: Any = BesideResults([])
+    delta.create_schema(begun)
+    other: Any = BesideResults([], named="`main`.`other`")
+    with pytest.raises(UsageError, match=r"are in `main`\.`other`, and do not move"):
+        delta.create_schema(other)
 
 
 def test_a_batch_pins_the_versions_of_its_streams_start_unless_it_has_read_further(

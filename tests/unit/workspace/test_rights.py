@@ -4,11 +4,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from databricks.sdk.errors import PermissionDenied
+from databricks.sdk.errors import NotFound, PermissionDenied, TooManyRequests
 from databricks.sdk.service.iam import AccessControlResponse, ComplexValue, Permission, PermissionLevel, User
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.workspace.rights import Right
+from kaspr_delta.workspace.rights import Right, unseen_jobs
 
 # A service principal: the workspace calls it by its application id.
 ME = User(user_name="1234-abc", display_name="admins", groups=[ComplexValue(display="data team")])
@@ -57,3 +57,16 @@ def test_levels_of_others_do_not_count_and_a_workspace_may_not_say() -> None:
     others = [entry("IS_OWNER", user_name="ann"), entry("IS_OWNER", group_name="admins")]
     assert checked(right, *others) == "1234-abc has nothing on it, not CAN MANAGE RUN"
     assert "not yours" in checked(right, error=PermissionDenied("not yours"))
+
+
+def test_only_jobs_that_are_not_shown_count_as_unseen() -> None:
+    def get(number: int) -> None:
+        if number in errors:
+            raise errors[number]
+
+    errors: dict[int, Exception] = {8: NotFound("no such job"), 9: PermissionDenied("not yours")}
+    client: Any = SimpleNamespace(jobs=SimpleNamespace(get=get))
+    assert unseen_jobs(client, ["7", "8", "9"]) == ["8", "9"]
+    errors[7] = TooManyRequests("slow down")
+    with pytest.raises(SetupError, match="slow down"):
+        unseen_jobs(client, ["7"])

@@ -6,9 +6,11 @@ is not seen is a note.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
@@ -50,12 +52,13 @@ def catalog(principals: Sequence[str], bench: Bench) -> str:
 
 def sources(app: str, tables: Sequence[str], bench: Bench) -> str:
     """Look whether the App may read tables of others."""
-    missing = list[str]()
+    needed: dict[str, str] = {}
     for table in tables:
         parts = [quoted(part) for part in table.split(".")]
-        for depth, (kind, needed) in enumerate(_PARTS.items(), 1):
-            missing += _missing(bench, (needed,), f"{kind} {'.'.join(parts[:depth])}", [app])
-    _refuse(missing)
+        kinds = list(_PARTS)[-len(parts) :]  # a name may leave its catalog out
+        needed.update({f"{kind} {'.'.join(parts[:at])}": _PARTS[kind] for at, kind in enumerate(kinds, 1)})
+    missing = (_missing(bench, (privilege,), held_on, [app]) for held_on, privilege in needed.items())
+    _refuse(list(chain.from_iterable(missing)))
     return f"{len(tables)} may be read"
 
 
@@ -79,10 +82,11 @@ def jobs(ids: Sequence[str], _: Bench) -> str:
 
 def dashboard(watchers: Sequence[str], sql_warehouse: str, bench: Bench) -> str:
     """Look whether principals may use the SQL warehouse, and read the schema."""
-    namespace = bench.delta.namespace
+    schema = bench.delta.namespace.internal or bench.delta.namespace.schema
     _refuse(
         [
-            *_missing(bench, ("USE SCHEMA", "SELECT"), f"SCHEMA {namespace.internal or namespace.schema}", watchers),
+            *_missing(bench, ("USE CATALOG",), f"CATALOG {schema.rpartition('.')[0]}", watchers),
+            *_missing(bench, ("USE SCHEMA", "SELECT"), f"SCHEMA {schema}", watchers),
             *Right("warehouses", sql_warehouse).missing(Workspace.connect().client, watchers),
         ]
     )
@@ -97,11 +101,23 @@ def system_tables(bench: Bench) -> str:
 
 
 def _missing(bench: Bench, privileges: Sequence[str], held_on: str, principals: Sequence[str]) -> list[str]:
-    """The privileges that principals have not got, in words. What everybody has nobody needs."""
-    open_to_all = set(privileges) - set(missing_on(bench.spark, held_on, privileges, _EVERYBODY))
-    wanted = [privilege for privilege in privileges if privilege not in open_to_all]
-    found = ((one, missing_on(bench.spark, held_on, wanted, one)) for one in principals if wanted)
-    return [f"{', '.join(missing)} of {one} on {held_on}" for one, missing in found if missing]
+    """The privileges that principals have not got, in words. What everybody has nobody needs.
+
+    A catalog shows grants to administrators, owners and the principals themselves; to others it may refuse that.
+    """
+    from pyspark.errors import PySparkException
+
+    wanted, found = list(privileges), list[str]()
+    with contextlib.suppress(PySparkException):
+        wanted = missing_on(bench.spark, held_on, privileges, _EVERYBODY)
+    for one in principals if wanted else ():
+        try:
+            missing = missing_on(bench.spark, held_on, wanted, one)
+        except PySparkException:
+            return [f"grants on {held_on}, which are not shown here"]
+        if missing:
+            found.append(f"{', '.join(missing)} of {one} on {held_on}")
+    return found
 
 
 def _refuse(missing: Sequence[str]) -> None:
@@ -117,15 +133,15 @@ def read_by_web_views(plan: Plan) -> tuple[str, ...]:
     """The tables of others in a catalog that web views of an application read."""
     names = {name for view in plan.web_views for name in view.tables}
     foreign = [one.delta_name for one in plan.tables if one.is_foreign and one.name in names]
-    return tuple(dict.fromkeys(name for name in foreign if "/" not in name and name.count(".") == len(_PARTS) - 1))
+    return tuple(dict.fromkeys(name for name in foreign if "/" not in name and "." in name))
 
 
 PURGE = Probe(
     "purge",
-    "May the identity of the tasks remove the schema?",
+    "May the identity of the tasks remove the schemas?",
     removal,
     "`purge` in the job for operations removes the data",
-    "`purge` is for who owns or manages the schema",
+    "`purge` is for who owns or manages the schemas",
     ("MANAGE",),
     if_not="note",
 )
@@ -139,7 +155,7 @@ def probes(plan: Plan | None, of: Identities) -> Iterator[Probe]:
             "May readers, owners and the App use the catalog?",
             partial(catalog, of.granted),
             "they reach what the first tasks of a job grant to them",
-            "their statements are refused until the owner of the catalog grants it to them, or to a group of theirs",
+            "where it is missing, their statements are refused until the owner of the catalog grants it",
             ("USE CATALOG",),
             if_not="note",
         )
@@ -150,7 +166,7 @@ def probes(plan: Plan | None, of: Identities) -> Iterator[Probe]:
             "May the App read the tables of others that its web views read?",
             partial(sources, of.app, tables),
             "web views read them",
-            "web views that read them answer with an error",
+            "where it may not, web views that read them answer with an error",
             ("USE CATALOG", "USE SCHEMA", "SELECT"),
             if_not="note",
         )
@@ -171,7 +187,7 @@ def probes(plan: Plan | None, of: Identities) -> Iterator[Probe]:
             "May viewers and operators use the SQL warehouse of the dashboard, and read its tables?",
             partial(dashboard, of.watchers, of.watched_through),
             "the dashboard shows its figures to them",
-            "the dashboard shows errors to them; the engine needs none of it",
+            "where they may not, the dashboard shows errors; the engine needs none of it",
             ("CAN USE", "USE SCHEMA", "SELECT"),
             if_not="note",
         )

@@ -33,7 +33,7 @@ def grant_missing(
     ``trusting`` asks nothing if the last run that asked found just these grants, or made them. Raises SetupError, with
     the statement, where this user may not grant, and UsageError in a folder.
     """
-    if not (grants or on_internal):
+    if not (namespace.on_databricks or grants or on_internal):
         return
     if on_internal and namespace.internal is None:
         raise UsageError("internal tables have no schema of their own here: leave --grant-internal out")
@@ -41,6 +41,7 @@ def grant_missing(
     settled, texts = Settled(namespace.checkpoints), {on: "\n".join(one.text for one in wanted[on]) for on in wanted}
     if trusting and settled.has_granted(texts):
         return
+    settled.note_grants(None)
     for schema, wanted_there in wanted.items():
         _grant(spark, namespace, wanted_there, schema)
     settled.note_grants(texts)

@@ -113,6 +113,17 @@ def test_only_who_owns_or_manages_the_schemas_removes_them(tmp_path: Path, owner
     assert found.seen == ("it owns or manages what it would remove" if grade == "ok" else refused.split(": ")[1])
 
 
+def test_grants_that_a_catalog_does_not_show_are_no_missing_ones(tmp_path: Path, workspace: Any) -> None:
+    refused = {"ON CATALOG": REFUSED, **held(readers="USE SCHEMA,SELECT")}
+    assert answer("catalog", in_catalog(tmp_path, refused)).seen.endswith(
+        "grants on CATALOG `main`, which are not shown here"
+    )
+    found = answer("dashboard", in_catalog(tmp_path, refused))
+    assert found.seen.endswith("grants on CATALOG `main`, which are not shown here")
+    workspace.users = []
+    assert "CAN USE of readers" in answer("dashboard", in_catalog(tmp_path, refused)).seen
+
+
 def test_jobs_that_the_workspace_does_not_show_are_named(tmp_path: Path, workspace: Any) -> None:
     assert answer("jobs", in_catalog(tmp_path, {})).seen == "it sees all 2"
     workspace.jobs = [7]
@@ -123,7 +134,7 @@ def test_jobs_that_the_workspace_does_not_show_are_named(tmp_path: Path, workspa
 @pytest.mark.parametrize(
     ("users", "grants", "missing"),
     [
-        (["readers"], held(readers="USE SCHEMA,SELECT"), []),
+        (["readers"], held(readers="USE CATALOG,USE SCHEMA,SELECT"), []),
         (["users"], held(everybody="ALL PRIVILEGES"), []),
         (["others"], held(readers="SELECT"), ["USE SCHEMA of readers", "CAN USE of readers on the SQL warehouse"]),
     ],
