@@ -192,6 +192,14 @@ def test_a_run_with_nothing_new_asks_nothing_about_tables_of_others(
     set_pieces(5)
     again = open_again()
     assert not again.plan.waiting
+    again.run()
+    numbered = "KasprJoin/numbered: {leftTable: wares, rightTable: orders, column: number}\n"
+    app = opened(spark, tmp_path, "shop", OF_OTHERS.format(schema=schema) + numbered, catalog)
+    assert [str(ref) for ref, _ in app.plan.waiting] == ["join/numbered"]
+    spark.sql(f"ALTER TABLE {stock} ADD COLUMNS (number STRING)")
+    again = open_again()
+    again.run()
+    assert not again.plan.waiting, "a run looks at the table for which a join waits"
 
 
 def test_a_run_with_one_changed_row_makes_as_many_statements_as_the_documentation_says(
