@@ -151,11 +151,13 @@ class Application:
         self._stale: dict[ResourceRef, _Stale] = {}
         # Puts manifests that are not applied in the place of those that are.
         self._own: Update | None = None
+        # Whether manifests changed when it was opened.
+        self._has_changed = False
         # The columns of tables at which an earlier run looked: they count until a run has something to do. None: it
         # does not trust them.
-        self._known_before: dict[str, tuple[Column, ...]] | None = None
+        self._trusted_columns: dict[str, tuple[Column, ...]] | None = None
         # Those of the last look.
-        self._seen: dict[str, tuple[Column, ...]] = {}
+        self._seen_columns: dict[str, tuple[Column, ...]] = {}
 
     @classmethod
     def open(  # noqa: PLR0913  each says where to find something
@@ -237,7 +239,8 @@ class Application:
             raise NotFoundError(f"{other}. Nothing was") if other else location.nothing_applied
         opened = cls(spark or start, delta, only_applied_plan(documents, name), bound=bound)
         opened._own = own
-        opened._known_before = opened._settled.columns() if trusting and unchanged and location.is_unity else None
+        opened._has_changed = not unchanged
+        opened._trusted_columns = opened._settled.columns() if trusting and unchanged and location.is_unity else None
         if other:
             opened._registry.warn("KasprApp", opened.plan.application, OTHER_DEPLOYMENT, other)
         opened._refresh(listed=spark is not None)
@@ -387,19 +390,24 @@ class Application:
             if report is not None:
                 return report
         session_of(self._spark)
-        is_idle: bool | None = None
-        if self._known_before is not None and not self.plan.waiting:  # what waits may wait for one of these tables
-            is_idle = self._runner(None).is_idle(self._refs(names))
-        if not is_idle:
-            self._refresh_foreign()
+        if self._trusted_columns is not None and not self.plan.waiting:  # what waits may wait for one of these tables
+            with observed(self.plan, listener, is_test=not self._bound) as observer:
+                runner = self._runner(observer)
+                if runner.is_idle(self._refs(names)):
+                    return self._run_by(runner, names, stop, is_idle=True)
+        self._refresh_foreign()
         with observed(self.plan, listener, is_test=not self._bound) as observer:
-            runner = self._runner(observer, before)
-            try:
-                report = runner.until_quiet(self._refs(names), stop, is_idle=is_idle)
-            finally:
-                self._tell(runner)
+            report = self._run_by(self._runner(observer, before), names, stop)
         self._renew()
         return report
+
+    def _run_by(
+        self, runner: Runner, names: Sequence[str], stop: threading.Event | None, *, is_idle: bool | None = None
+    ) -> RunReport:
+        try:
+            return runner.until_quiet(self._refs(names), stop, is_idle=is_idle)
+        finally:
+            self._tell(runner)
 
     def run_continuously(
         self,
@@ -428,9 +436,10 @@ class Application:
         names = list(only)
         self.check(names)
         session_of(self._spark)
-        self._known_before = None
+        self._trusted_columns = None
         started: dict[ResourceRef, datetime] = {}
-        declared, failed = self.declared, self._failed() if restarted else {}
+        # New manifests may fail anew.
+        declared, failed = self.declared, self._failed() if restarted and not self._has_changed else {}
         while not stop.is_set():
             # Before the plan is read: a change between the two must not be missed.
             applied = self._registry.changed(self.delta.namespace.poll_seconds)
@@ -680,7 +689,7 @@ class Application:
 
     @property
     def _typed(self) -> TypedTables:
-        return TypedTables(self._spark, self.delta, known_before=self._known_before or {}, seen=self._seen)
+        return TypedTables(self._spark, self.delta, known_before=self._trusted_columns or {}, seen=self._seen_columns)
 
     def _reload(self) -> None:
         """Make the plan again if manifests or tables of others have changed."""
@@ -697,7 +706,7 @@ class Application:
 
     def _refresh_foreign(self) -> None:
         """Make the plan again if tables of others have changed, or were not looked at."""
-        trusted, self._known_before = self._known_before, None
+        trusted, self._trusted_columns = self._trusted_columns, None
         if trusted or self._stale or self._reads_foreign or self._expects_results:
             self._stale = {}
             self._refresh()
@@ -755,14 +764,14 @@ class Application:
 
     def _settle_columns(self) -> None:
         """Keep the columns of tables that were looked at, for runs that trust them: a look costs statements."""
-        if self.delta.namespace.on_databricks and (self._seen or self._known_before is None):
+        if self.delta.namespace.on_databricks and (self._seen_columns or self._trusted_columns is None):
             logs = {join.log for join in self.declared.joins}
             named = {table.delta_name for table in self.declared.tables if table.is_foreign} | logs
-            found = {**(self._known_before or {}), **self._seen}
+            found = {**(self._trusted_columns or {}), **self._seen_columns}
             self._settled.write_columns({table: columns for table, columns in found.items() if table in named})
 
     def _known_now(self) -> Plan:
-        self._seen.clear()
+        self._seen_columns.clear()
         stale = {ref: one.reason for ref, one in self._stale.items()}
         return without_waiting(self._typed.known(self.declared), stale)
 

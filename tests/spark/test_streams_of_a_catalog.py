@@ -192,7 +192,9 @@ def test_a_run_with_nothing_new_asks_nothing_about_tables_of_others(
     set_pieces(5)
     again = open_again()
     assert not again.plan.waiting
-    again.run()
+    for resource in ("join/priced", "table/pieces"):  # the feed was off for some versions
+        again.rebuild(resource)
+    assert again.join("priced").to_dict()["O1"]["right"]["pieces"] == 5
     numbered = "KasprJoin/numbered: {leftTable: wares, rightTable: orders, column: number}\n"
     app = opened(spark, tmp_path, "shop", OF_OTHERS.format(schema=schema) + numbered, catalog)
     assert [str(ref) for ref, _ in app.plan.waiting] == ["join/numbered"]

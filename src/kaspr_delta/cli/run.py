@@ -102,7 +102,10 @@ def run(
     until_changed: Annotated[
         Path | None,
         typer.Option(
-            "--until-changed", metavar="FILE", help="Also stop when this file changes.", rich_help_panel=_IN_JOBS
+            "--until-changed",
+            metavar="FILE",
+            help="Also stop when this file changes, and wait if all fail again as before.",
+            rich_help_panel=_IN_JOBS,
         ),
     ] = None,
     grant_internal: Annotated[
@@ -136,7 +139,8 @@ def run(
     application = target.open(path, origin, revision, apply=apply, trusting=not continuous)
     application.check(only or [])
     make_grants = partial(grant_missing, namespace=application.delta.namespace, grants=grants, on_internal=on_internal)
-    if grants or on_internal or target.location.is_unity:
+    # Tasks that read no manifests do not know the grants.
+    if grants or on_internal or (target.location.is_unity and path is not None):
         make_grants(application.spark, trusting=not continuous)
     if continuous:
         _show_versions(application)

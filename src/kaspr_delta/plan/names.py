@@ -85,10 +85,12 @@ def is_channel(table: str) -> bool:
     return table.startswith(_CHANNEL)
 
 
-def has_internals(table: str) -> bool:
-    """Whether a table is internal, or a channel: of that only the records are for others, see ``records_view``.
+def is_in_internal_schema(table: str) -> bool:
+    """Whether a table lies in the schema of internal tables, if there is one.
 
-    >>> has_internals("log__prices"), has_internals("channel__priced"), has_internals("orders")
+    Channels lie there too: of these only the records are for others, see ``records_view``.
+
+    >>> is_in_internal_schema("log__prices"), is_in_internal_schema("channel__priced"), is_in_internal_schema("orders")
     (True, True, False)
     """
     return is_internal(table) or is_channel(table)

@@ -67,7 +67,7 @@ _WITH_RESULTS = ("join", "table")
 # Seconds after which a continuous run tries resources again that failed, if they may go well then.
 _TRY_AGAIN = 300.0
 # The same where all have failed, and say what to do: what mends it may be neither a manifest nor a source.
-_LOOK_AGAIN = 3_600.0
+_TRY_ALL_AGAIN = 3_600.0
 
 
 @dataclass
@@ -305,7 +305,7 @@ class Runner:
         if any(map(may_pass, errors.values())):
             pause = _TRY_AGAIN
         elif errors and self._all <= errors.keys():
-            pause = _LOOK_AGAIN
+            pause = _TRY_ALL_AGAIN
         return time.monotonic() - self._seen_at > pause or bool(self.rebuilds) or self._has_failed
 
     @property

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from filelock import FileLock, Timeout
 
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, UsageError
-from kaspr_delta.plan.names import delta_name, has_internals
+from kaspr_delta.plan.names import delta_name, is_in_internal_schema
 from kaspr_delta.settings import APPLICATION_MARK
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.folders import BucketFolder, Folder, LocalFolder
@@ -231,7 +231,7 @@ class UnityNamespace:
 
     The catalog manages the tables, unless they have a ``root`` of their own, a URI: then they are external. A schema
     that the application makes is marked with its name, ``application``, in the form of a schema's name. Tables with
-    internals (see ``has_internals``) are in the schema ``internal_name``, if there is one.
+    internals (see ``is_in_internal_schema``) are in the schema ``internal_name``, if there is one.
     """
 
     catalog: str
@@ -276,7 +276,7 @@ class UnityNamespace:
             yield f"CREATE VOLUME IF NOT EXISTS {self.schema}.{quoted(self.volume)} {comment}"
 
     def identifier(self, table: str) -> str:
-        schema = self.internal if self.internal is not None and has_internals(table) else self.schema
+        schema = self.internal if self.internal is not None and is_in_internal_schema(table) else self.schema
         return _elsewhere(table) or f"{schema}.{quoted(table)}"
 
     def properties_of(self, layout: Layout) -> Mapping[str, str]:

@@ -336,10 +336,14 @@ class Tables:
 
     def drop(self, spark: SparkSession, table: str) -> None:
         """Remove a table and its rows, for good. The folder of an external table stays, with its history."""
+        names = [self.namespace.identifier(table)] if table not in self._beside or table in self._listed else []
+        names += [f"{self.namespace.schema}.{quoted(table)}"] if table in self._beside else []
+        for name in names:
+            if self.files_stay_at(table) is not None and (table in self._beside or self.exists(spark, table)):
+                self._commit(spark, table, f"DELETE FROM {name}")
+            spark.sql(f"DROP TABLE IF EXISTS {name}")
         self._listed.discard(table)
-        if self.files_stay_at(table) is not None and self.exists(spark, table):
-            self._commit(spark, table, f"DELETE FROM {self.namespace.identifier(table)}")
-        spark.sql(f"DROP TABLE IF EXISTS {self.namespace.identifier(table)}")
+        self._beside.discard(table)
 
     def files_stay_at(self, table: str) -> str | None:
         """The location of the files that ``drop`` leaves there, those of an external table; None: it removes them."""

@@ -53,7 +53,8 @@ class Right:
         if _held(entries, _EVERYBODY).intersection(_LEVELS[self.kind]):
             return []
         without = (one for one in principals if not _held(entries, {one}).intersection(_LEVELS[self.kind]))
-        return [f"{self.level} of {one} on the SQL warehouse" for one in without]
+        kind = "job" if self.kind == "jobs" else "SQL warehouse"
+        return [f"{self.level} of {one} on the {kind}" for one in without]
 
     def _entries(self, client: WorkspaceClient) -> Sequence[AccessControlResponse]:
         with asking():

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.errors import AlreadyRunningError, SetupError
+from kaspr_delta.errors import AlreadyRunningError, ResourceFailedError, SetupError
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime import runner as module
@@ -80,6 +80,20 @@ def test_a_run_without_anything_to_do_takes_no_lease(runs: Callable[..., list[Ru
     assert runs() == [Started(PRICED), CaughtUp(PRICED), Started(SAME), CaughtUp(SAME)]
 
 
+def test_a_failure_of_the_look_itself_is_told_by_a_run_that_has_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old rows are removed by the look. A run in a catalog may look first, and goes on with the same runner."""
+    monkeypatch.setattr(module, "run_of", lambda _delta, _plan, ref: SimpleNamespace(runner=ref))
+    monkeypatch.setattr(module, "have_nothing_to_do", lambda *_: True)
+    monkeypatch.setattr(module, "folded_batches", lambda *_: {})
+    monkeypatch.setattr(module, "remove_old", lambda *given: given[3](SAME, OSError("DELETE was refused")))
+    nothing: Any = None
+    tables: Any = Taken()
+    runner = Runner(nothing, tables, PLAN)
+    assert runner.is_idle()
+    with pytest.raises(ResourceFailedError, match="DELETE was refused"):
+        runner.until_quiet(is_idle=True)
+
+
 @pytest.mark.parametrize(
     "work",
     [{"priced": True}, {"same": True}, {"same": OSError("the log is being written")}, {"shown": 1}],
@@ -138,7 +152,7 @@ def test_a_continuous_run_in_which_all_fail_ends_once_for_what_does_not_pass(
     for ref, failed in ((PRICED, error), (SAME, LASTING)):
         runner._failures.note(ref, failed)
     assert runner._has_failed is runner._is_over is is_over
-    monkeypatch.setattr(module, "_LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(module, "_TRY_ALL_AGAIN", 0.0)
     time.sleep(0.001)
     assert runner._is_over
     assert runner._has_failed is is_over

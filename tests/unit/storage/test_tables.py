@@ -157,6 +157,15 @@ def test_a_channel_that_an_earlier_version_kept_beside_results_waits_for_its_own
     with pytest.raises(SetupError, match=message):
         delta.create(session, "channel__priced", CHANNEL)
     assert session.asked == asked == ["SHOW TABLES IN `main`.`shop`", "SHOW TABLES IN `main`.`inner`"]
+    delta.drop(session, "channel__priced")
+    dropped = [one for one in session.asked if one.startswith("DROP")]
+    both = [f"DROP TABLE IF EXISTS `main`.`{schema}`.`channel__priced`" for schema in ("inner", "shop")]
+    assert dropped == both[-len(internal) :], "the state that a purge leaves would come back"
+    session.asked.clear()
+    delta.create(session, "channel__priced", CHANNEL)
+    assert [one.split("(")[0].strip() for one in session.asked] == [
+        "CREATE TABLE IF NOT EXISTS `main`.`inner`.`channel__priced`"
+    ]
 
 
 def test_internal_tables_of_another_schema_are_not_made_anew(tmp_path: Path) -> None:
