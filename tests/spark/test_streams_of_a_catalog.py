@@ -204,13 +204,16 @@ def test_a_run_with_nothing_new_asks_nothing_about_tables_of_others(
     assert not again.plan.waiting, "a run looks at the table for which a join waits"
 
 
-def test_a_run_with_one_changed_row_makes_as_many_statements_as_the_documentation_says(
-    shop: Callable[[], Application],
+def test_a_run_with_one_changed_row_or_none_makes_as_many_statements_as_the_documentation_says(
+    shop: Callable[[], Application], spark: SparkSession, catalog: str
 ) -> None:
     app = shop()
     app.table("products").put({"P1": {"price": 1}, "P2": {"price": 2}})
     app.table("orders").put({"O1": {"product": "P1"}})
     app.run(only=["join/priced"])
+    with noted_statements() as asked:
+        assert not Application.open(warehouse=catalog, spark=spark).run(only=["join/priced"]).resources
+    assert len(asked) == documented_statements(), "\n".join(asked)
     app.table("orders").put({"O1": {"product": "P2"}})
     with noted_statements() as asked:
         app.run(only=["join/priced"])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kaspr_delta.errors import NotFoundError, SetupError, UsageError
+from kaspr_delta.workspace.rights import Given
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -130,6 +131,21 @@ def restarted_jobs(plan: dict[str, Any]) -> dict[int, str]:
         endless = job.get("continuous")
         if endless is not None and endless.get("pause_status") != "PAUSED" and entry.get("action") == "update":
             found[int(job["job_id"])] = job.get("name", "")
+    return found
+
+
+def given_by_others(plan: dict[str, Any]) -> list[Given]:
+    """The permissions that somebody gave in the workspace, and that a deployment takes: it sets the bundle's list.
+
+    A permission that an earlier deployment gave, and this one does not, has its former value in the plan.
+    """
+    found = []
+    for key, entry in (plan.get("plan") or {}).items():
+        if not key.endswith(".permissions") or entry.get("action") != "update":
+            continue
+        taken = (one for one in (entry.get("changes") or {}).values() if not one.keys() & {"old", "new"})
+        _, kind, id_ = entry["remote_state"]["object_id"].split("/", 2)
+        found += [Given.of(kind, id_, one["remote"]) for one in taken if "level" in (one.get("remote") or {})]
     return found
 
 

@@ -186,6 +186,7 @@ def _assumptions(cost: Cost) -> Iterator[str]:
     if any(one.runs.least != one.runs.most for one in cost.layouts):
         yield "Runs: updates of tables start them, up to one a minute, and so does the clock."
     yield "Not counted: retries, runs that people start, the App, the SQL warehouse."
+    yield "Nor what take, pending, retention, windows of the clock and bound topics add to a run that finds nothing."
 
 
 def _batches(work: DailyWork) -> Table:

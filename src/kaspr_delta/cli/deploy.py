@@ -13,6 +13,7 @@ from kaspr_delta.cli.bundle import (
     BundleTargetOption,
     VarOption,
     deletions,
+    given_by_others,
     restarted_jobs,
     with_data,
 )
@@ -48,6 +49,9 @@ def deploy(
     CLI's plan is to delete it or to create it anew, nothing is deployed unless --destroy-data names it. What holds no
     data, such as a job or a dashboard, is deleted without a question.
 
+    Permissions on jobs and the App that somebody gave in the workspace are given back after the deployment, which takes
+    them.
+
     Runs that never end are restarted if the deployment changes them: they end after the batches under way. One whose
     batch takes longer than --patience is cancelled, and the next run begins that batch again.
 
@@ -71,10 +75,15 @@ def deploy(
         raise SetupError(
             f"nothing was deployed: the deployment {listed}, with all data. If that is meant, add {options}"
         )
-    jobs = restarted_jobs(plan)
-    before = Restart(Workspace.of_target(target, profile).client, jobs) if jobs else None
+    jobs, others = restarted_jobs(plan), given_by_others(plan)
+    client = Workspace.of_target(target, profile).client if jobs or others else None
+    before = Restart(client, jobs) if client is not None and jobs else None
     # The CLI asks for more than data, such as a dashboard, and nobody answers it in a workflow.
     code = bundle.run("deploy", *(["--auto-approve"] if deleted else []))
+    if client is not None and code == 0:
+        for given in others:
+            given.give_back(client)
+            note(f"{given} stays: it was given in the workspace. viewers and operators name those who keep it anyway")
     if before is not None and code == 0:
         before.wait(note, seconds)
     raise typer.Exit(code)

@@ -60,6 +60,8 @@ def doctor(
         typer.Option("--grant-internal", hidden=True, help="The same on the schema of internal tables."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="A note is a problem too.")] = False,
+    # A parameter of the bundle's job has a value.
+    notes: Annotated[Literal["pass", "fail"], typer.Option("--notes", hidden=True, help="fail: as --strict.")] = "pass",
     # Only jobs of the bundle use the next ones.
     started_job: Annotated[str, typer.Option(hidden=True, help="A job that tasks start: the right is probed.")] = "",
     sql_warehouse: Annotated[str, typer.Option(hidden=True, help="The same of the SQL warehouse of alerts.")] = "",
@@ -120,7 +122,7 @@ def doctor(
             _write({**report, "answers": answers}, folder)
     if output == "json":
         typer.echo(_text({**report, "answers": answers}))
-    if _has_problem(answers) or (strict and any(one["answer"] == "note" for one in answers)):
+    if _has_problem(answers) or ((strict or notes == "fail") and any(one["answer"] == "note" for one in answers)):
         raise typer.Exit(1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -25,6 +26,7 @@ from kaspr_delta.plan.definition.waiting import what_for
 from kaspr_delta.plan.explain.explain import as_json, as_text
 from kaspr_delta.plan.explain.flows import flows
 from kaspr_delta.plan.explain.mermaid import as_mermaid
+from kaspr_delta.settings import SQL_WAREHOUSE_VARIABLE
 from kaspr_delta.spec.diagnostics import Severity, has_errors
 from kaspr_delta.spec.loader import LoadedManifests
 from kaspr_delta.spec.values import written
@@ -148,7 +150,10 @@ def _migrations(
         if deployment is not None:
             from kaspr_delta.cli.cost import deployed_tables
 
-            found = migrations_in(plan, deployed_tables(plan, deployment, profile).query)
+            if deployment.sql_warehouse or os.environ.get(SQL_WAREHOUSE_VARIABLE):
+                found = migrations_in(plan, deployed_tables(plan, deployment, profile).query)
+            else:
+                note("whether states have to be migrated is not known: --var sql_warehouse=ID names one that looks")
         elif not target.location.is_unity:
             tables = folder_tables(target.location.namespace(plan.schema))
             if tables is not None:

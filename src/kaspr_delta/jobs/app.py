@@ -22,13 +22,20 @@ _SQL_WAREHOUSE = "sql-warehouse"
 _LONGEST_NAME = 30
 
 
+_REVISION = "KASPR_DELTA_REVISION"
+
+
 def has_web_views(plan: Plan) -> bool:
     """Whether the plan has web views to serve, ready or waiting."""
     return bool(plan.web_views) or any(ref.kind == "webview" for ref, _ in plan.waiting)
 
 
-def web_app(plan: Plan, deployment: Deployment, warehouse: str) -> App:
-    """The App that serves the web views. ``warehouse`` holds the application's tables."""
+def web_app(plan: Plan, deployment: Deployment, warehouse: str, revision: str) -> App:
+    """The App that serves the web views. ``warehouse`` holds the application's tables.
+
+    A deployment gives an App its files only if the App itself has changed: the ``revision`` of manifests and code is in
+    its environment.
+    """
     return App.from_dict(
         {
             "name": app_name(plan.application, deployment.target, deployment.developer),
@@ -40,6 +47,7 @@ def web_app(plan: Plan, deployment: Deployment, warehouse: str) -> App:
                 "env": [
                     {"name": WAREHOUSE_VARIABLE, "value": warehouse},
                     {"name": SQL_WAREHOUSE_VARIABLE, "value_from": _SQL_WAREHOUSE},
+                    {"name": _REVISION, "value": revision},
                 ],
             },
             "resources": [

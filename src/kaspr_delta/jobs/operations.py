@@ -24,6 +24,8 @@ _EACH_HOUR, _EACH_DAY = "0 0 * * * ?", "0 0 6 * * ?"
 # Hours: a check may start late.
 _SLACK = 1
 _ANOTHER = "another_doctor"
+# The parameter of the doctor's job that says whether a note fails it.
+_NOTES = "notes"
 
 
 def operations_job(builder: JobBuilder, *, endless: bool) -> Job:
@@ -78,11 +80,14 @@ def doctor_job(builder: JobBuilder, started: str = "", others: Sequence[str] = (
         watchers = dict.fromkeys(one.name for one in (*of.viewers, *of.operators))
         rights += ["--dashboard-warehouse", of.sql_warehouse]
         rights += [text for name in watchers for text in ("--watcher", name)]
-    parameters = [*where, "doctor", "--in-pair", *builder.granting(), *rights, f"${{workspace.file_path}}/{of.folder}"]
+    notes = ["--notes", f"{{{{job.parameters.{_NOTES}}}}}"]
+    folder = f"${{workspace.file_path}}/{of.folder}"
+    parameters = [*where, "doctor", "--in-pair", *notes, *builder.granting(), *rights, folder]
     tasks = [builder.compute.task(key, title, parameters) for key in ("doctor", _ANOTHER)]
     for task in tasks:
         task.timeout_seconds = of.timeout_minutes * 60
     job = builder.job(title, tasks)
+    job.parameters = [JobParameterDefinition(name=_NOTES, default="pass")]
     if not of.serverless:
         tasks[1].job_cluster_key, job.job_clusters = _ANOTHER, builder.compute.clusters(_ANOTHER)
     job.description = "Probes the warehouse, sources, privileges and streams, and says what the engine does about each"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from databricks.bundles.jobs import Library, PythonPyPiLibrary
 
@@ -35,6 +37,15 @@ class Package:
         if _REQUIREMENT.fullmatch(self.text):
             return Library(pypi=PythonPyPiLibrary(package=self.text))
         return Library(whl=self.text)
+
+    def code_in(self, root: Path) -> str:
+        """A text that changes with the code: of sources that the bundle builds, their hash, else the package."""
+        if self.text != _BUILT:
+            return self.text
+        digest = hashlib.sha256()
+        for file in sorted((root / "src").rglob("*.py")):
+            digest.update(file.read_bytes())
+        return digest.hexdigest()[:12]
 
     @property
     def of_apps(self) -> str:

@@ -1,8 +1,8 @@
-"""The rights of an identity on objects of a workspace: jobs and SQL warehouses."""
+"""The rights of identities on objects of a workspace, such as jobs, SQL warehouses and Apps."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +12,7 @@ from kaspr_delta.workspace.deployed import asking
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
     from databricks.sdk.service.iam import AccessControlResponse
+    from typing_extensions import Self
 
 # https://docs.databricks.com/security/auth/access-control: the levels that include the right.
 _LEVELS = {
@@ -59,6 +60,33 @@ class Right:
     def _entries(self, client: WorkspaceClient) -> Sequence[AccessControlResponse]:
         with asking():
             return client.permissions.get(self.kind, self.id).access_control_list or []
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A permission that somebody gave on an object of the workspace: ``kind`` and ``id`` as in its address."""
+
+    kind: str
+    id: str
+    principal: tuple[str, str]
+    level: str
+
+    @classmethod
+    def of(cls, kind: str, id_: str, entry: Mapping[str, str]) -> Self:
+        """The permission in an entry of the CLI: a level, and a name whose key says of what kind the principal is."""
+        ((key, name),) = ((key, name) for key, name in entry.items() if key.endswith("_name"))
+        return cls(kind, id_, (key, name), entry["level"])
+
+    def __str__(self) -> str:
+        return f"{self.level.replace('_', ' ')} of {self.principal[1]} on {self.kind}/{self.id}"
+
+    def give_back(self, client: WorkspaceClient) -> None:
+        """Add it to the permissions of the object. Raises SetupError."""
+        from databricks.sdk.service.iam import AccessControlRequest
+
+        request = AccessControlRequest.from_dict({self.principal[0]: self.principal[1], "permission_level": self.level})
+        with asking():
+            client.permissions.update(self.kind, self.id, access_control_list=[request])
 
 
 def unseen_jobs(client: WorkspaceClient, ids: Iterable[str]) -> list[str]:

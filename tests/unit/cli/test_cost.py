@@ -133,6 +133,16 @@ def test_a_target_has_the_values_of_its_deployment(
     assert (refused.code, "--values and --set are not for --target" in refused.err) == (2, True)
 
 
+def test_a_target_without_a_sql_warehouse_has_a_plan_that_knows_no_migrations(
+    bundle: Path,  # noqa: F811
+    kaspr: Kaspr,
+) -> None:
+    install_cli(bundle)
+    answer = kaspr("plan", "bundles/shop", "--target", "prod", "-o", "text")
+    assert (answer.code, "application shop" in answer.out) == (0, True)
+    assert "--var sql_warehouse=ID names one that looks" in answer.err
+
+
 def test_a_target_has_no_variables_of_this_environment(
     bundle: Path,  # noqa: F811
     kaspr: Kaspr,

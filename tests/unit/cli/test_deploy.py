@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kaspr_delta.workspace.rights import Given
 from tests.unit.cli.conftest import Kaspr
 from tests.unit.workspace.server import FakeWorkspace
 
@@ -136,6 +137,32 @@ def test_runs_that_never_end_give_way_to_what_is_deployed(  # noqa: PLR0917  fix
     assert (answer.code, workspace.cancelled) == (0, [7] if "cancelled" in told else [])
     assert answer.err.startswith(told)
     assert told or "its run" not in answer.err
+
+
+@pytest.mark.usefixtures("workspace")
+def test_permissions_that_somebody_gave_in_the_workspace_are_given_back(
+    bundle: Path, kaspr: Kaspr, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The CLI sets the bundle's list. A permission of an earlier deployment has its former value in the plan."""
+    given: list[str] = []
+    monkeypatch.setattr(Given, "give_back", lambda one, _: given.append(str(one)))
+    install_cli(bundle)
+    changes = {
+        "[group_name='on call']": {"action": "update", "remote": {"level": "CAN_MANAGE_RUN", "group_name": "on call"}},
+        "[user_name='left@x.y']": {
+            "action": "update",
+            "old": {"level": "CAN_VIEW", "user_name": "left@x.y"},
+            "remote": {"level": "CAN_VIEW", "user_name": "left@x.y"},
+        },
+        "[user_name='new@x.y']": {"action": "update", "new": {"level": "CAN_VIEW", "user_name": "new@x.y"}},
+    }
+    entry = {"action": "update", "remote_state": {"object_id": "/jobs/70"}, "changes": changes}
+    unchanged = {"action": "skip", "remote_state": {"object_id": "/apps/shop"}, "changes": changes}
+    planned = {"resources.jobs.shop.permissions": entry, "resources.apps.shop.permissions": unchanged}
+    (bundle / "plan").write_text(json.dumps({"plan": planned}) + "\n")
+    answer = kaspr("deploy", "shop")
+    assert (answer.code, given) == (0, ["CAN MANAGE RUN of on call on jobs/70"]), answer.err
+    assert "stays: it was given in the workspace" in answer.err
 
 
 SCHEMA = "main.dev_ann_shop"

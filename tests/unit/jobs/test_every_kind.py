@@ -16,6 +16,7 @@ from databricks.sdk.service.jobs import JobSettings
 
 from kaspr_delta.jobs import Deployment, application_resources, resources
 from kaspr_delta.jobs.job import wheel_tasks
+from kaspr_delta.jobs.package import Package
 from kaspr_delta.jobs.principal import Principal
 from tests.unit.jobs.deployments import ALL_DEPLOYMENTS, refused_by_a_workspace
 
@@ -216,6 +217,23 @@ def test_an_app_serves_the_web_views_if_a_sql_warehouse_is_given(bundle: Path) -
     assert environment["DATABRICKS_WAREHOUSE_ID"] == "sql-warehouse"
     assert environment["KASPR_DELTA_WAREHOUSE"] == "unity://main.every_kind/kaspr_checkpoints"
     assert re.search(r"serve bundles/every-kind .*\$DATABRICKS_APP_PORT", app["config"]["command"][-1])
+
+
+def test_an_app_changes_with_its_manifests_and_its_code(bundle: Path) -> None:
+    """A deployment gives an App its files only if it has changed."""
+
+    def app() -> dict[str, Any]:
+        (one,) = deployed(bundle, sql_warehouse="abc123", package=Package("dist/*.whl")).apps.values()
+        return dict(one.as_dict())
+
+    code, views = bundle / "src" / "kaspr_delta" / "new.py", bundle / "bundles" / "every-kind" / "webviews.yaml"
+    code.parent.mkdir(parents=True)
+    found = [app()]
+    for file, text in ((code, "a = 1"), (code, "a = 2"), (views, views.read_text() + "# changed")):
+        file.write_text(text)
+        found.append(app())
+        assert found[-1] not in found[:-1]
+        assert app() == found[-1]
 
 
 def test_an_app_whose_views_send_may_modify_and_create_tables(bundle: Path) -> None:

@@ -107,10 +107,13 @@ def test_two_doctors_begin_at_once_on_the_compute_of_the_application(mode: Any, 
                 "unity://main.shop/kaspr_checkpoints?internal=shop_internal",
                 "doctor",
                 "--in-pair",
+                "--notes",
+                "{{job.parameters.notes}}",
             ),
             *("--grant", "team=SELECT", "--grant-internal", "ann=MANAGE", "${workspace.file_path}/bundles/shop-folder"),
         ]
     assert not made.keys() & {"schedule", "trigger", "continuous"}
+    assert made["parameters"] == [{"name": "notes", "default": "pass"}]
 
 
 def doctor_options(started: str = "", **settings: Any) -> list[str]:
@@ -118,7 +121,7 @@ def doctor_options(started: str = "", **settings: Any) -> list[str]:
     deployment = Deployment(**settings)
     builder = JobBuilder(SHOP, deployment, Storage.of(SHOP, deployment), "r1")
     tasks = dict[str, Any](doctor_job(builder, started).as_dict())["tasks"]
-    (options,) = {tuple(task["python_wheel_task"]["parameters"][6:-1]) for task in tasks}
+    (options,) = {tuple(task["python_wheel_task"]["parameters"][8:-1]) for task in tasks}
     return [*options]
 
 
@@ -138,7 +141,7 @@ def test_a_doctor_knows_who_looks_at_the_dashboard_the_jobs_and_the_service_prin
     deployment = Deployment()
     builder = JobBuilder(SHOP, deployment, Storage.of(SHOP, deployment), "r1")
     first, _ = dict[str, Any](doctor_job(builder, "", ["shop", "shop__operations"], "1-2").as_dict())["tasks"]
-    assert first["python_wheel_task"]["parameters"][6:-1] == [
+    assert first["python_wheel_task"]["parameters"][8:-1] == [
         *("--job", "${resources.jobs.shop.id}", "--job", "${resources.jobs.shop__operations.id}"),
         *("--app-principal", "1-2"),
     ]

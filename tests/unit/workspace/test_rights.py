@@ -5,10 +5,17 @@ from typing import Any
 
 import pytest
 from databricks.sdk.errors import NotFound, PermissionDenied, TooManyRequests
-from databricks.sdk.service.iam import AccessControlResponse, ComplexValue, Permission, PermissionLevel, User
+from databricks.sdk.service.iam import (
+    AccessControlRequest,
+    AccessControlResponse,
+    ComplexValue,
+    Permission,
+    PermissionLevel,
+    User,
+)
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.workspace.rights import Right, unseen_jobs
+from kaspr_delta.workspace.rights import Given, Right, unseen_jobs
 
 # A service principal: the workspace calls it by its application id.
 ME = User(user_name="1234-abc", display_name="admins", groups=[ComplexValue(display="data team")])
@@ -70,3 +77,14 @@ def test_only_jobs_that_are_not_shown_count_as_unseen() -> None:
     errors[7] = TooManyRequests("slow down")
     with pytest.raises(SetupError, match="slow down"):
         unseen_jobs(client, ["7"])
+
+
+def test_a_permission_is_given_back_by_adding_it() -> None:
+    asked: list[tuple[str, str, dict[str, Any]]] = []
+
+    def update(kind: str, number: str, access_control_list: list[AccessControlRequest]) -> None:
+        asked.append((kind, number, access_control_list[0].as_dict()))
+
+    client: Any = SimpleNamespace(permissions=SimpleNamespace(update=update))
+    Given.of("apps", "shop-prod", {"level": "CAN_USE", "group_name": "sales"}).give_back(client)
+    assert asked == [("apps", "shop-prod", {"group_name": "sales", "permission_level": "CAN_USE"})]

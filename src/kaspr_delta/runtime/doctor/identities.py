@@ -25,7 +25,7 @@ from kaspr_delta.workspace.rights import Right, unseen_jobs
 _EVERYBODY = "account users"
 # The parts of a table's name, with the privilege that a reader needs on each.
 _PARTS = {"CATALOG": "USE CATALOG", "SCHEMA": "USE SCHEMA", "TABLE": "SELECT"}
-_QUERIED = ("system.query.history", "system.billing.usage")
+_QUERIED = ("system.query.history", "system.billing.usage", "system.lakeflow.jobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def system_tables(bench: Bench) -> str:
     """Read no rows of the system tables that the queries of ``plan --cost`` read."""
     for table in _QUERIED:
         bench.spark.sql(f"TABLE {table}").limit(0).collect()
-    return f"{' and '.join(_QUERIED)} may be read"
+    return f"{', '.join(_QUERIED)} may be read"
 
 
 def _missing(bench: Bench, privileges: Sequence[str], held_on: str, principals: Sequence[str]) -> list[str]:
