@@ -27,6 +27,8 @@ _WITHOUT_DATA = frozenset(
     {"alerts", "apps", "cluster_policies", "clusters", "dashboards", "external_locations", "genie_spaces"}
     | {"instance_pools", "job_runs", "jobs", "model_serving_endpoints", "quality_monitors", "sql_warehouses"}
 )
+# Of this level there is one, whom a deployment changes where another identity deploys.
+_OWNER = "IS_OWNER"
 _LOSSES = {"delete": "deletes", "recreate": "deletes and creates again"}
 
 BundleAppArgument = Annotated[str, typer.Argument(metavar="APP", help="A folder in bundles/, by name or by path.")]
@@ -141,11 +143,13 @@ def given_by_others(plan: dict[str, Any]) -> list[Given]:
     """
     found = []
     for key, entry in (plan.get("plan") or {}).items():
-        if not key.endswith(".permissions") or entry.get("action") != "update":
+        address = (entry.get("remote_state") or {}).get("object_id", "").strip("/")
+        if not key.endswith(".permissions") or entry.get("action") != "update" or not address:
             continue
+        kind, id_ = address.split("/", 1)
         taken = (one for one in (entry.get("changes") or {}).values() if not one.keys() & {"old", "new"})
-        _, kind, id_ = entry["remote_state"]["object_id"].split("/", 2)
-        found += [Given.of(kind, id_, one["remote"]) for one in taken if "level" in (one.get("remote") or {})]
+        remote = (one.get("remote") or {} for one in taken)
+        found += [Given.of(kind, id_, one) for one in remote if one.get("level", _OWNER) != _OWNER]
     return found
 
 

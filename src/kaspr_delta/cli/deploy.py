@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,8 +27,11 @@ from kaspr_delta.settings import OPERATION
 from kaspr_delta.spec.durations import interval
 
 if TYPE_CHECKING:
+    from databricks.sdk import WorkspaceClient
+
     from kaspr_delta.jobs import Storage
     from kaspr_delta.workspace import DeployedSchema
+    from kaspr_delta.workspace.rights import Given
 
 
 def deploy(
@@ -80,13 +84,24 @@ def deploy(
     before = Restart(client, jobs) if client is not None and jobs else None
     # The CLI asks for more than data, such as a dashboard, and nobody answers it in a workflow.
     code = bundle.run("deploy", *(["--auto-approve"] if deleted else []))
-    if client is not None and code == 0:
-        for given in others:
-            given.give_back(client)
-            note(f"{given} stays: it was given in the workspace. viewers and operators name those who keep it anyway")
+    refused = _give_back(others, client) if client is not None and code == 0 else []
     if before is not None and code == 0:
         before.wait(note, seconds)
+    if refused:
+        raise SetupError("it was deployed, and took permissions that others gave: " + "; ".join(refused))
     raise typer.Exit(code)
+
+
+def _give_back(others: Sequence[Given], client: WorkspaceClient) -> list[str]:
+    """Give back the permissions that a deployment took. Returns those for which that was refused, with the errors."""
+    refused = []
+    for given in others:
+        try:
+            given.give_back(client)
+            note(f"{given} stays: it was given in the workspace. viewers and operators name those who keep it anyway")
+        except SetupError as error:
+            refused.append(f"{given} ({error})")
+    return refused
 
 
 def purge(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kaspr_delta.errors import SetupError
 from kaspr_delta.workspace.rights import Given
 from tests.unit.cli.conftest import Kaspr
 from tests.unit.workspace.server import FakeWorkspace
@@ -154,15 +155,24 @@ def test_permissions_that_somebody_gave_in_the_workspace_are_given_back(
             "old": {"level": "CAN_VIEW", "user_name": "left@x.y"},
             "remote": {"level": "CAN_VIEW", "user_name": "left@x.y"},
         },
+        "[user_name='owner@x.y']": {"action": "update", "remote": {"level": "IS_OWNER", "user_name": "owner@x.y"}},
         "[user_name='new@x.y']": {"action": "update", "new": {"level": "CAN_VIEW", "user_name": "new@x.y"}},
     }
     entry = {"action": "update", "remote_state": {"object_id": "/jobs/70"}, "changes": changes}
     unchanged = {"action": "skip", "remote_state": {"object_id": "/apps/shop"}, "changes": changes}
     planned = {"resources.jobs.shop.permissions": entry, "resources.apps.shop.permissions": unchanged}
+    planned["resources.jobs.new.permissions"] = {"action": "update"}  # its job is not there yet
     (bundle / "plan").write_text(json.dumps({"plan": planned}) + "\n")
     answer = kaspr("deploy", "shop")
     assert (answer.code, given) == (0, ["CAN MANAGE RUN of on call on jobs/70"]), answer.err
     assert "stays: it was given in the workspace" in answer.err
+
+    def refuse(*_: object) -> None:
+        raise SetupError("not yours")
+
+    monkeypatch.setattr(Given, "give_back", refuse)
+    answer = kaspr("deploy", "shop")
+    assert (answer.code, "CAN MANAGE RUN of on call on jobs/70 (not yours)" in answer.err) == (1, True)
 
 
 SCHEMA = "main.dev_ann_shop"
