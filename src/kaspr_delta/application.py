@@ -224,7 +224,7 @@ class Application:
             spark = start()
         registry = Registry(opened_system(spark, delta))
         own: Update | None = None
-        unchanged = True
+        has_changed = False
         if new is None or path is None:
             documents = registry.documents()
         else:
@@ -234,13 +234,14 @@ class Application:
                 documents, own = _with(documents, own)
             else:
                 before, documents = registry.change(own)
-                own, unchanged = None, before == documents
+                own, has_changed = None, before != documents
         if not documents:
             raise NotFoundError(f"{other}. Nothing was") if other else location.nothing_applied
         opened = cls(spark or start, delta, only_applied_plan(documents, name), bound=bound)
         opened._own = own
-        opened._has_changed = not unchanged
-        opened._trusted_columns = opened._settled.columns() if trusting and unchanged and location.is_unity else None
+        opened._has_changed = has_changed
+        trusts = trusting and not has_changed and location.is_unity
+        opened._trusted_columns = opened._settled.columns() if trusts else None
         if other:
             opened._registry.warn("KasprApp", opened.plan.application, OTHER_DEPLOYMENT, other)
         opened._refresh(listed=spark is not None)
@@ -510,7 +511,7 @@ class Application:
         only reads.
         """
         events, now = self._registry.events(), datetime.now(timezone.utc)
-        ids = {(event_kind(ref.kind), ref.name): name for name, ref in self._known.items()}
+        ids = self._names_by_event
         since = {ids[id_]: at for id_, at in since_in(events).items() if id_ in ids}
         fruitless = self.report_since(now - within).fruitless
         return {
@@ -525,7 +526,7 @@ class Application:
     ) -> dict[ResourceRef, str]:
         """The resources that failed ``within`` that time, and have had no batch since, with their errors."""
         found = self._registry.events() if events is None else events
-        ids = {(event_kind(ref.kind), ref.name): name for name, ref in self._known.items()}
+        ids = self._names_by_event
         batches = {name: done["last_batch"] for name, done in self._store.done().resources.items()}
         after = datetime.now(timezone.utc) - within
         return {self._known[name]: error for name, error in health.failed(found, ids, batches, after)}
@@ -884,6 +885,11 @@ class Application:
     def _known(self) -> dict[str, ResourceRef]:
         """The resources that run or wait, by name."""
         return {str(ref): ref for ref in (*self.plan.runs, *(ref for ref, _ in self.plan.waiting))}
+
+    @property
+    def _names_by_event(self) -> dict[tuple[str, str], str]:
+        """The names of the known resources by the kind and name that their events have."""
+        return {(event_kind(ref.kind), ref.name): name for name, ref in self._known.items()}
 
     def _runner(self, listener: Listener | None, before: Runner | None = None) -> Runner:
         """A runner on Spark, which goes on from another one."""

@@ -99,8 +99,13 @@ def _reads(plan: Plan, deployment: Deployment, warehouse: Warehouse, profile: st
     return WarehousePageReads(_sql_warehouse(deployment, namespace, profile))
 
 
+def sql_warehouse_id(deployment: Deployment) -> str:
+    """The SQL warehouse through which a deployment is read: its own, or that of the environment; empty: none."""
+    return deployment.sql_warehouse or os.environ.get(SQL_WAREHOUSE_VARIABLE, "")
+
+
 def _sql_warehouse(deployment: Deployment, namespace: Namespace, profile: str | None) -> SqlWarehouse:
-    sql_warehouse = deployment.sql_warehouse or os.environ.get(SQL_WAREHOUSE_VARIABLE)
+    sql_warehouse = sql_warehouse_id(deployment)
     if not sql_warehouse:
         raise UsageError(f"{namespace.schema} is read through a SQL warehouse: name one with --var sql_warehouse=ID")
     return SqlWarehouse(Workspace.of_target(deployment.target, profile).client, sql_warehouse, namespace)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -26,7 +25,6 @@ from kaspr_delta.plan.definition.waiting import what_for
 from kaspr_delta.plan.explain.explain import as_json, as_text
 from kaspr_delta.plan.explain.flows import flows
 from kaspr_delta.plan.explain.mermaid import as_mermaid
-from kaspr_delta.settings import SQL_WAREHOUSE_VARIABLE
 from kaspr_delta.spec.diagnostics import Severity, has_errors
 from kaspr_delta.spec.loader import LoadedManifests
 from kaspr_delta.spec.values import written
@@ -148,9 +146,9 @@ def _migrations(
     for plan in plans:
         found: Mapping[ResourceRef, str] = {}
         if deployment is not None:
-            from kaspr_delta.cli.cost import deployed_tables
+            from kaspr_delta.cli.cost import deployed_tables, sql_warehouse_id
 
-            if deployment.sql_warehouse or os.environ.get(SQL_WAREHOUSE_VARIABLE):
+            if sql_warehouse_id(deployment):
                 found = migrations_in(plan, deployed_tables(plan, deployment, profile).query)
             else:
                 note("whether states have to be migrated is not known: --var sql_warehouse=ID names one that looks")

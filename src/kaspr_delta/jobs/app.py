@@ -20,8 +20,7 @@ from kaspr_delta.settings import SQL_WAREHOUSE_VARIABLE, WAREHOUSE_VARIABLE
 _SQL_WAREHOUSE = "sql-warehouse"
 # The number of characters that Databricks allows in an App's name.
 _LONGEST_NAME = 30
-
-
+# Nothing reads it: it changes the App.
 _REVISION = "KASPR_DELTA_REVISION"
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from databricks.bundles import core
@@ -71,7 +72,7 @@ def application_resources(deployment: Deployment, root: Path) -> core.Resources:
     if not has_errors(findings):
         _refuse_shared_schema(deployment, plans)
         for plan in plans:
-            add_plan(resources, plan, deployment, revision, deployment.package.code_in(root))
+            add_plan(resources, plan, deployment, revision, partial(deployment.package.code_in, root))
     return resources
 
 
@@ -91,10 +92,12 @@ def _given(deployment: Deployment, root: Path) -> tuple[dict[str, Value], tuple[
     return read_values(root / file, file) if deployment.values else ({}, ())
 
 
-def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment, revision: str, code: str = "") -> None:
+def add_plan(
+    resources: core.Resources, plan: Plan, deployment: Deployment, revision: str, code: Callable[[], str] = str
+) -> None:
     """Add the Databricks resources of one plan; none if nothing in it runs or waits, and no web view is served.
 
-    ``revision`` is that of its manifests, ``code`` that of the package.
+    ``revision`` is that of its manifests, ``code`` gives that of the package, if an App needs it.
 
     They are not made apart and then merged: ``add_resources`` looks for its caller's module once for every resource,
     which takes longer than all else.
@@ -112,7 +115,7 @@ def add_plan(resources: core.Resources, plan: Plan, deployment: Deployment, revi
         for index, unit in enumerate(work):
             resources.add_location(("resources", "jobs", key, f"tasks[{index}]"), _core_location(unit.location))
     if served:
-        app = web_app(plan, deployment, builder.storage.warehouse, f"{revision} {code}".strip())
+        app = web_app(plan, deployment, builder.storage.warehouse, f"{revision} {code()}".strip())
         resources.add_resource(_app_key(plan), app, location=_core_location(plan.location))
     if deployment.sql_warehouse:
         shown = dashboard(plan.application, deployment, builder.storage)

@@ -304,19 +304,23 @@ class Runner:
         pause = math.inf
         if any(map(may_pass, errors.values())):
             pause = _TRY_AGAIN
-        elif errors and self._all <= errors.keys():
+        elif self._all_have_failed:
             pause = _TRY_ALL_AGAIN
         return time.monotonic() - self._seen_at > pause or bool(self.rebuilds) or self._has_failed
 
     @property
     def _has_failed(self) -> bool:
         """Whether a continuous run ends because all have failed: something may pass, or no run has ended for that."""
-        errors = self._failures.errors.copy()
-        if not errors or not self._all <= errors.keys():
+        if not self._all_have_failed:
             return False
         accounts = self._failures.accounts
         is_new = any(accounts.get(ref, "").partition("\n")[0] != self._failed_before.get(ref) for ref in self._all)
-        return is_new or any(map(may_pass, errors.values()))
+        return is_new or any(map(may_pass, self._failures.errors.copy().values()))
+
+    @property
+    def _all_have_failed(self) -> bool:
+        errors = self._failures.errors.copy()
+        return bool(errors) and self._all <= errors.keys()
 
     @property
     def _is_lost(self) -> bool:
