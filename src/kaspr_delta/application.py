@@ -10,7 +10,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -391,24 +391,20 @@ class Application:
             if report is not None:
                 return report
         session_of(self._spark)
-        if self._trusted_columns is not None and not self.plan.waiting:  # what waits may wait for one of these tables
+        if self._trusted_columns is not None and not self.plan.waiting:  # it may wait for one of these tables
             with observed(self.plan, listener, is_test=not self._bound) as observer:
-                runner = self._runner(observer)
-                if runner.is_idle(self._refs(names)):
-                    return self._run_by(runner, names, stop, is_idle=True)
+                before = self._runner(observer)
+                with self._telling(before):
+                    idle = before.if_idle(self._refs(names), stop)
+            if idle is not None:
+                return idle
         self._refresh_foreign()
         with observed(self.plan, listener, is_test=not self._bound) as observer:
-            report = self._run_by(self._runner(observer, before), names, stop)
+            runner = self._runner(observer, before)
+            with self._telling(runner):
+                report = runner.until_quiet(self._refs(names), stop)
         self._renew()
         return report
-
-    def _run_by(
-        self, runner: Runner, names: Sequence[str], stop: threading.Event | None, *, is_idle: bool | None = None
-    ) -> RunReport:
-        try:
-            return runner.until_quiet(self._refs(names), stop, is_idle=is_idle)
-        finally:
-            self._tell(runner)
 
     def run_continuously(
         self,
@@ -831,6 +827,14 @@ class Application:
             self._settled.forget()
         for ref, reason in runner.rebuilt.items():
             self._registry.note(kind_called(ref.kind), ref.name, REBUILT, f"{reason}: made anew, as onChange says")
+
+    @contextlib.contextmanager
+    def _telling(self, runner: Runner) -> Iterator[None]:
+        """Append the events of a run at its end, also if it fails."""
+        try:
+            yield
+        finally:
+            self._tell(runner)
 
     @property
     def _expects_results(self) -> bool:

@@ -13,6 +13,7 @@ import os
 import random
 import re
 import threading
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any, Literal
 from unittest import mock
 
 import pytest
+import time_machine
 from pyspark.sql import DataFrame, SparkSession
 
 from kaspr_delta import Application, ResourceFailedError
@@ -34,6 +36,7 @@ from tests.connect import ON_CONNECT
 from tests.continuous import running, wait_until
 from tests.manifests import opened
 from tests.spark import shapes
+from tests.spark.channels import values_of
 from tests.spark.dying import watched_writes
 from tests.spark.priced import PRICED, prices
 from tests.spark.statements import noted_statements
@@ -202,6 +205,62 @@ def test_a_run_with_nothing_new_asks_nothing_about_tables_of_others(
     again = open_again()
     again.run()
     assert not again.plan.waiting, "a run looks at the table for which a join waits"
+
+
+BY_THE_CLOCK = """
+KasprAgent/pairs:
+  input: {topic: {name: clicks}, take: {max: 2, within: 1h}}
+  processors: {pipeline: [last], operations: [{name: last, map: {python: "def last(values): return values[-1]"}}]}
+  output: {topics: [{name: last}]}
+KasprTable/people: {extraTopicConfigs: {cleanup.policy: delete, retention.ms: "86400000"}}
+KasprJoin/visits: {leftStream: {topic: views}, rightTable: people, on: key, type: inner, pending: {ttl: 1h}}
+"""
+
+
+@pytest.mark.further
+def test_a_run_in_which_the_clock_has_made_nothing_due_finds_nothing(
+    spark: SparkSession, catalog: str, tmp_path: Path
+) -> None:
+    """A record waits for an hour for its row of the table. Rows of the table stay for a day."""
+    app = opened(spark, tmp_path, "clocked", BY_THE_CLOCK, catalog)
+    produce(app, "clicks", ada=1, bob=2, cy=3)
+    produce(app, "views", ada="/")
+    app.run()
+    assert values_of(app, "last") == [2, 3], "a run that ends waits for no other records"
+    app.table("people").put({"bob": {"name": "Bob"}})
+    app.run()
+    with noted_statements() as asked:
+        assert not Application.open(warehouse=catalog, spark=spark).run().resources
+    assert len(asked) == documented_statements(), "\n".join(asked)
+    with noted_statements() as asked, time_machine.travel(time.time() + 3_600):
+        assert Application.open(warehouse=catalog, spark=spark).run().resources.keys() == {"join/visits"}
+    assert len(asked) > documented_statements()
+    with time_machine.travel(time.time() + 25 * 3_600):
+        app.run()
+    assert app.table("people").to_dict() == {}
+
+
+@pytest.mark.further
+def test_a_run_that_finds_nothing_new_looks_for_files_of_a_bound_topic(
+    spark: SparkSession, catalog: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(UnityNamespace, "on_databricks", False)  # only there is Auto Loader
+    (files := tmp_path / "lines").mkdir()
+    bound = f"""
+KasprApp/bound: {{topics: {{lines: {{files: {{path: {files}, format: json}}}}}}}}
+KasprAgent/copy: {{input: {{topic: {{name: lines}}}}, output: {{topics: [{{name: copied}}]}}}}
+"""
+    app = opened(spark, tmp_path, "bound", bound, catalog)
+    for number in range(2):
+        (files / f"{number}.json").write_text(json.dumps({"n": number}))
+        report = Application.open(warehouse=catalog, spark=spark, trusting=True).run()
+        assert report.resources["topic/lines"].rows_in == report.resources["agent/copy"].rows_in == 1
+        with noted_statements() as asked:
+            assert not Application.open(warehouse=catalog, spark=spark, trusting=True).run().resources
+        asked = [one for one in asked if "databaseExists" not in one]  # nor does Databricks ask for the schema
+        documented = documented_statements() - 1 + documented_statements(r"an input \| (\d+) ")
+        assert len(asked) == documented, "\n".join(asked)
+    assert values_of(app, "copied") == [{"n": 0}, {"n": 1}]
 
 
 def test_a_run_with_one_changed_row_or_none_makes_as_many_statements_as_the_documentation_says(

@@ -20,6 +20,8 @@ from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs import Deployment, Storage
 from kaspr_delta.jobs.cost import (
     BATCH_STATEMENTS,
+    COMPARED_STATEMENTS,
+    ENDPOINT_STATEMENTS,
     IDLE_STATEMENTS,
     INTERNAL_STATEMENTS,
     MOST_SOURCE_STATEMENTS,
@@ -182,16 +184,17 @@ def _assumptions(cost: Cost) -> Iterator[str]:
     yield f"A start of compute: {started}."
     if any(one.endless < one.jobs for one in cost.layouts):
         tables = f"1 a table that it follows, {MOST_SOURCE_STATEMENTS} at most"
-        more = f"{INTERNAL_STATEMENTS} with internal_suffix"
-        yield f"Idle statements of a task that finds nothing new: {IDLE_STATEMENTS}, {tables}, {more}."
+        more = f"{INTERNAL_STATEMENTS} with internal_suffix, {COMPARED_STATEMENTS} with onChange: side-by-side"
+        yield f"Idle statements of a task that finds nothing new: {IDLE_STATEMENTS}, {tables}, {more},"
+        yield f"{ENDPOINT_STATEMENTS} with topics that are bound as inputs, and {ENDPOINT_STATEMENTS} for each of them."
     if any(one.endless for one in cost.layouts):
         yield "A job that never ends has its compute all day. It starts after deployments and failures only."
         yield "Beside it the job for operations looks for unhealthy resources, unless waiting is note."
         yield f"Its idle statements: one for each table that has no news, every {every}."
     if any(one.runs.least != one.runs.most for one in cost.layouts):
         yield "Runs: updates of tables start them, up to one a minute, and so does the clock."
-    yield "Not counted: retries, runs that people start, the App, the SQL warehouse."
-    yield "Nor what take, pending, retention, windows of the clock and bound topics add to a run that finds nothing."
+    yield "Not counted: retries, runs that people start, the App, the SQL warehouse; reads of old rows (retention),"
+    yield "which are 2 a table at most in a run with news, and in one without after a tenth of the shortest retention."
 
 
 def _batches(work: DailyWork) -> Table:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from kaspr_delta.cli.beginning import begun
 from kaspr_delta.cli.completion import complete_rebuilt, complete_resource
 from kaspr_delta.cli.deployed import ProfileOption, TargetOption
 from kaspr_delta.cli.interruption import Stop, stopped_by_change, stopped_by_signal
@@ -26,6 +27,7 @@ from kaspr_delta.plan.names import current_view
 from kaspr_delta.runtime.versions import Versions
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.durations import duration_text, interval
+from kaspr_delta.storage.settled import Settled
 from kaspr_delta.storage.spark.grants import grant_missing
 
 if TYPE_CHECKING:
@@ -136,12 +138,24 @@ def run(
     grants, on_internal = ([Grant.of(text) for text in texts or ()] for texts in (grant, grant_internal))
     if progress == "json":
         log_as_json()
-    application = target.open(path, origin, revision, apply=apply, trusting=not continuous)
-    application.check(only or [])
-    make_grants = partial(grant_missing, namespace=application.delta.namespace, grants=grants, on_internal=on_internal)
-    # Tasks that read no manifests do not know the grants.
-    if grants or on_internal or (target.location.is_unity and path is not None):
-        make_grants(application.spark, trusting=not continuous)
+    make_grants = partial(grant_missing, grants=grants, on_internal=on_internal)
+
+    def begin() -> Application:
+        application = target.open(path, origin, revision, apply=apply, trusting=not continuous)
+        application.check(only or [])
+        # Tasks that read no manifests do not know the grants.
+        if grants or on_internal or (target.location.is_unity and path is not None):
+            make_grants(application.spark, application.delta.namespace, trusting=not continuous)
+        return application
+
+    stopped = partial(stopped_by_change, file=until_changed, revision=revision)
+    application: Application | None
+    if continuous and until_changed is not None and target.location.is_unity:
+        application = begun(begin, Settled(target.location.namespace("").checkpoints), only or [], stopped)
+        if application is None:
+            return
+    else:
+        application = begin()
     if continuous:
         _show_versions(application)
     printed = _show_waiting(application)
@@ -152,13 +166,13 @@ def run(
             every,
             only or [],
             progress,
-            partial(stopped_by_change, file=until_changed, revision=revision),
+            stopped,
             restarted=until_changed is not None,
         )
     else:
         report = _run(application, only or [], progress, retries, printed)
         if report.resources and (grants or on_internal):  # it asks the catalog anyway: somebody may have revoked one
-            make_grants(application.spark)
+            make_grants(application.spark, application.delta.namespace)
         if report.fruitless and all_dead_letters == "fail":
             raise ResourceFailedError(f"every event of {', '.join(report.fruitless)} became a dead letter")
         _refuse_long_waiting(application, only or [], longest)

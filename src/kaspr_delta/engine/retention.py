@@ -18,6 +18,9 @@ from kaspr_delta.storage.tables import Tables
 
 _log = logging.getLogger(__name__)
 
+# Old rows are removed after this part of their retention at the latest, and after this time.
+_PART, _LONGEST = 10, timedelta(days=1)
+
 
 def clean_logs(delta: Tables, tables: Iterable[tuple[str, Layout]]) -> None:
     """Remove old commits of internal tables, topics and channels.
@@ -36,6 +39,15 @@ def clean_logs(delta: Tables, tables: Iterable[tuple[str, Layout]]) -> None:
             _log.warning("old commits of table %s could not be removed", table, exc_info=True)
 
 
+def removal_is_due(plan: Plan, last: datetime | None, now: datetime) -> bool:
+    """Whether a run that has nothing else to do has to remove old rows, if a run removed them ``last``."""
+    retentions = [retention for _, retention in _with_retention(plan)]
+    if last is None or not retentions:
+        return bool(retentions)
+    pause = min(timedelta(milliseconds=min(retentions)) / _PART, _LONGEST)
+    return not timedelta(0) <= now - last < pause  # the clock may have been set back
+
+
 def remove_old(
     delta: Tables, spark: SparkSession, plan: Plan, failed: Callable[[ResourceRef, Exception], None]
 ) -> None:
@@ -46,17 +58,21 @@ def remove_old(
     resource whose rows could not be deleted.
     """
     now = datetime.now(timezone.utc)
+    for resource, retention in _with_retention(plan):
+        before = now - timedelta(milliseconds=retention)
+        try:
+            if isinstance(resource, TablePlan):
+                _remove_rows(delta, spark, resource, before, now)
+            else:
+                _remove_records(delta, spark, resource, before)
+        except Exception as error:  # noqa: BLE001  the others go on
+            failed(resource.ref, error)
+
+
+def _with_retention(plan: Plan) -> list[tuple[TablePlan | TopicPlan, int]]:
+    """The tables and topics that have a retention, each with it in milliseconds."""
     resources: tuple[TablePlan | TopicPlan, ...] = (*plan.tables, *plan.topics)
-    for resource in resources:
-        if resource.retention is not None:
-            before = now - timedelta(milliseconds=resource.retention)
-            try:
-                if isinstance(resource, TablePlan):
-                    _remove_rows(delta, spark, resource, before, now)
-                else:
-                    _remove_records(delta, spark, resource, before)
-            except Exception as error:  # noqa: BLE001  the others go on
-                failed(resource.ref, error)
+    return [(one, one.retention) for one in resources if one.retention is not None]
 
 
 def _remove_rows(delta: Tables, spark: SparkSession, table: TablePlan, before: datetime, now: datetime) -> None:

@@ -15,7 +15,7 @@ from kaspr_delta.jobs.job import SECONDS_BETWEEN_UPDATES, never_ends, wheel_task
 from kaspr_delta.jobs.resources import builder_of, bundle_key, jobs_of, layout_of
 from kaspr_delta.jobs.work import Layout, work_of
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.resources import ResourceRef, TopicInput
+from kaspr_delta.plan.definition.resources import ResourceRef, TopicInput, TopicPlan
 from kaspr_delta.spec.cron import quartz_firings_a_day
 from kaspr_delta.spec.durations import milliseconds
 
@@ -30,6 +30,12 @@ MOST_SOURCE_STATEMENTS = 2
 
 INTERNAL_STATEMENTS = 1
 """The statements more if internal tables have a schema of their own: the tables of that one."""
+
+COMPARED_STATEMENTS = 1
+"""The statements more if a task has resources with ``onChange: side-by-side``."""
+
+ENDPOINT_STATEMENTS = 2
+"""The statements more for each topic that is bound as an input, and once for all of them in a task."""
 
 BATCH_STATEMENTS = 10
 """The most statements of a small batch: versions, its stream, look-ups, commit, folds, the start of the next stream.
@@ -140,9 +146,26 @@ def _statements(plan: Plan, deployment: Deployment, job: Mapping[str, Any], runs
     if never_ends(job):  # a look asks for the newest version of each source that has no news
         looks = _DAY * 1_000 / milliseconds(deployment.every)
         return Span(0, sum(len(sources) for task in followed for sources in task) * looks)
-    tables = [len(set(chain.from_iterable(task))) for task in followed]
-    each = IDLE_STATEMENTS + (INTERNAL_STATEMENTS if deployment.internal_suffix else 0)
-    return runs * sum(each + min(number, MOST_SOURCE_STATEMENTS) for number in tables)
+    return runs * sum(_idle(plan, deployment, _resources_of(plan, _parameters({"tasks": [one]}))) for one in tasks)
+
+
+def _idle(plan: Plan, deployment: Deployment, refs: Sequence[ResourceRef]) -> int:
+    """The statements of a task with these resources in a run that finds nothing new."""
+    inputs = [ref for ref in refs if _is_input(plan.running(ref))]
+    tables = set(chain.from_iterable(_sources_of(plan, ref) for ref in refs if ref not in inputs))
+    return sum(
+        (
+            IDLE_STATEMENTS,
+            min(len(tables), MOST_SOURCE_STATEMENTS),
+            INTERNAL_STATEMENTS if deployment.internal_suffix else 0,
+            COMPARED_STATEMENTS if any(plan.reaction(ref) == "side-by-side" for ref in refs) else 0,
+            ENDPOINT_STATEMENTS * (len(inputs) + 1) if inputs else 0,
+        )
+    )
+
+
+def _is_input(running: object) -> bool:
+    return isinstance(running, TopicPlan) and running.bound.direction == "input"
 
 
 def _resources_of(plan: Plan, parameters: Sequence[str]) -> list[ResourceRef]:

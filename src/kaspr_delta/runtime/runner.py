@@ -8,18 +8,19 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kaspr_delta.control.rebuilds import comparison_in
 from kaspr_delta.control.totals import last_of
-from kaspr_delta.engine.batch.comparison import Comparison, end_comparison, hide, shows_new
+from kaspr_delta.engine.batch.comparison import Comparison, any_shows_new, end_comparison, hide
 from kaspr_delta.engine.batch.new_stream import have_nothing_to_do
 from kaspr_delta.engine.batch.progress import folded_batches, folded_until, forget_old_daily
 from kaspr_delta.engine.batch.recovery import Recovery
+from kaspr_delta.engine.batch.sources import sources_of
 from kaspr_delta.engine.batch.stream_run import ResourceRun
-from kaspr_delta.engine.retention import clean_logs, remove_old
+from kaspr_delta.engine.retention import clean_logs, removal_is_due, remove_old
 from kaspr_delta.errors import NotQuietError, RebuildNeededError, may_pass
 from kaspr_delta.plan.definition.application import Plan, Stage
 from kaspr_delta.plan.definition.resources import ResourceRef, names_topics
@@ -45,6 +46,7 @@ from kaspr_delta.storage.layout import SYSTEM
 from kaspr_delta.storage.lazy_session import runs_here
 from kaspr_delta.storage.namespace import IsLost, lock_in_time
 from kaspr_delta.storage.plan_tables import tables_of
+from kaspr_delta.storage.settled import Settled
 from kaspr_delta.storage.side_by_side import side_by_side
 from kaspr_delta.storage.stored_results import is_to_replace
 from kaspr_delta.storage.system_tables import SessionSystemTables
@@ -105,6 +107,8 @@ class Runner:
     _table_groups: TableGroups = field(init=False)
     # The batches of the runner from which this one goes on.
     _before: Sequence[tuple[ResourceRef, BatchReport]] = field(default=(), init=False)
+    # The batches that were folded before the run (see ``folded_batches``); None until it has locks.
+    _folded: Mapping[str, Mapping[str, int]] | None = field(default=None, init=False)
     # The batches that a run until quiet has folded here; None in other runs, of which nobody asks for a report.
     _reports: list[tuple[ResourceRef, BatchReport]] | None = field(default=None, init=False)
 
@@ -112,33 +116,41 @@ class Runner:
         self._table_groups = TableGroups(self.spark, self.delta.namespace, self._runs)
         self._failures = Failures(self._runs, self.listener, self.waiting)
 
-    def is_idle(self, only: Collection[ResourceRef] = ()) -> bool:
-        """Whether none has anything to do. A task that is named has."""
-        return not any(task.ref in only for task in self.plan.tasks) and self._has_nothing_to_do(self._stages(only))
+    def if_idle(self, only: Collection[ResourceRef] = (), stop: threading.Event | None = None) -> RunReport | None:
+        """The run of resources of which none has anything to do; None if one has: another run has to do it.
 
-    def until_quiet(
-        self,
-        only: Collection[ResourceRef] = (),
-        stop: threading.Event | None = None,
-        *,
-        is_idle: bool | None = None,
-    ) -> RunReport:
+        A task that is named has. Of endpoints a stream alone knows it, so their news are read. Raises like
+        ``until_quiet``.
+        """
+        self._stop, self._reports = stop or self._stop, [*self._before]
+        stages = self._stages(only)
+        if any(task.ref in only for task in self.plan.tasks) or not self._has_nothing_to_do(stages):
+            return None
+        refs = _refs(stages)
+        endpoints = [ref for ref in refs if any(one.is_endpoint for one in sources_of(self.plan, ref).values())]
+        if endpoints:
+            with self._recovered(endpoints):
+                if self._round(endpoints):
+                    return None
+        for ref in refs:
+            if ref not in endpoints:
+                self.listener(Started(ref))
+                self.listener(CaughtUp(ref))
+        self._failures.tell()
+        return RunReport({})
+
+    def until_quiet(self, only: Collection[ResourceRef] = (), stop: threading.Event | None = None) -> RunReport:
         """Run all resources, in dependency order, until none has anything to do, or ``stop`` is set.
 
         Returns a report of each resource. After ``stop``, running batches are finished and folded. A task runs once if
-        it is named in ``only``, otherwise not. ``is_idle``: the answer of that, if it was just asked. Raises
-        ResourceFailedError if a resource failed (its dependents still ran on the rows that they had),
-        AlreadyRunningError and NotQuietError.
+        it is named in ``only``, otherwise not. Raises ResourceFailedError if a resource failed (its dependents still
+        ran on the rows that they had), AlreadyRunningError and NotQuietError.
         """
-        self._stop, self._reports = stop or self._stop, [*self._before]
+        idle = self.if_idle(only, stop)
+        if idle is not None:
+            return idle
         stages, tasks = self._stages(only), [task.ref for task in self.plan.tasks if task.ref in only]
-        if self.is_idle(only) if is_idle is None else is_idle:
-            for ref in _refs(stages):
-                self.listener(Started(ref))
-                self.listener(CaughtUp(ref))
-            self._failures.tell()
-            return RunReport({})
-        with self._recovered([*_refs(stages), *tasks]) as folded:
+        with self._recovered([*_refs(stages), *tasks]):
             stages = self._stages(only)
             for ref in tasks:
                 self._attempted(ref, lambda ref: self._runs[ref].runner.tick(self.spark, ending=True))
@@ -151,8 +163,8 @@ class Runner:
                 raise _endless(_refs(stages))
         self._failures.tell()
         if runs_here(self.spark):  # else batches ran elsewhere
-            return RunReport.of(self._reports, self.rebuilt)
-        return RunReport.after(self.spark, self.delta, last_of(folded), self.rebuilt)
+            return RunReport.of(self._reports or (), self.rebuilt)
+        return RunReport.after(self.spark, self.delta, last_of(self._folded or {}), self.rebuilt)
 
     def continuously(
         self,
@@ -276,7 +288,7 @@ class Runner:
 
     def go_on_from(self, other: Runner) -> None:
         """Take over what another runner has done in this run: it belongs to the report, and to the events after it."""
-        self._before = tuple(other._reports or ())
+        self._before, self._folded = tuple(other._reports or ()), other._folded
         self.rebuilt.update(other.rebuilt)
         self.compared.update(other.compared)
 
@@ -398,11 +410,14 @@ class Runner:
             return False
         try:
             refs = _refs(stages)
-            reactions = [(ref, self.plan.reaction(ref)) for ref in refs]
-            if any(shows_new(self.delta, self.spark, *one) for one in reactions):  # perhaps a rebuild was killed
+            compared = [ref for ref in refs if self.plan.reaction(ref) == "side-by-side"]
+            if any_shows_new(self.delta, self.spark, compared):  # perhaps a rebuild was killed
                 return False
             runners = [run_of(self.delta, self.plan, ref).runner for ref in refs]
-            self._remove_old()  # before the look: the readers of a table see its deletions in this run
+            settled, now = Settled(namespace.checkpoints), datetime.now(timezone.utc)
+            if removal_is_due(self.plan, settled.old_removed_at(), now):
+                self._remove_old()  # before the look: the readers of a table see its deletions in this run
+                settled.note_old_removed(now)
             return have_nothing_to_do(self.spark, runners, folded_batches(self.delta, self.spark))
         except Exception:  # noqa: BLE001  under the locks it is raised again, and the resource is named
             return False
@@ -417,11 +432,10 @@ class Runner:
         return [stage for stage in chosen if stage.resources]
 
     @contextlib.contextmanager
-    def _recovered(self, refs: Sequence[ResourceRef]) -> Iterator[Mapping[str, Mapping[str, int]]]:
+    def _recovered(self, refs: Sequence[ResourceRef]) -> Iterator[None]:
         """Hold the locks of the resources, recover them from a killed run, and remove what is old.
 
         Where locks do not bind other processes, those of resources that share their tables are held too.
-        Yields the batches that were folded before the recovery (see ``folded_batches``).
         """
         with disk_errors_explained(self.delta), contextlib.ExitStack() as held:
             namespace = self.delta.namespace
@@ -434,6 +448,7 @@ class Runner:
                 with self._failures.noting(ref):
                     self._runs[ref] = self._run_of(ref)
             folded, reported_at = folded_until(self.delta, self.spark)
+            self._folded = folded if self._folded is None else self._folded
             work: list[Callable[[], None]] = [partial(self._recover, ref, folded) for ref in self._runs]
             work.append(partial(forget_old_daily, self.delta, self.spark, reported_at))
             if not self._cleaned_at:
@@ -443,7 +458,7 @@ class Runner:
             for ref, reason in self.plan.waiting:
                 if ref in refs and ref not in self._failures:
                     self.listener(Waits(ref, reason))
-            yield folded
+            yield
 
     def _run_of(self, ref: ResourceRef) -> ResourceRun:
         run = run_of(self.delta, self.plan, ref)

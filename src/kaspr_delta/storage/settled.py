@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from kaspr_delta.spec.ddl import Column, columns_of
 from kaspr_delta.storage.folders import Folder
 
 # The folders of checkpoints begin with the kind of a resource, and so never with an underscore.
 _LAYOUTS, _COLUMNS, _GRANTS = "_layouts.json", "_columns.json", "_grants.json"
-_NOTHING_WAITS = "_nothing_waits"
+_NOTHING_WAITS, _OLD_REMOVED = "_nothing_waits", "_old_removed.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
     """The tables that have got their layout, the columns of tables that were looked at, and the grants that are there.
 
-    Also whether events say that nothing waits. If a file is lost, the catalog is asked once more. Where there is no
-    disk for it, such as outside Databricks, nothing is kept.
+    Also whether events say that nothing waits, and when old rows were last removed. If a file is lost, the catalog is
+    asked once more. Where there is no disk for it, such as outside Databricks, nothing is kept.
     """
 
     folder: Folder
@@ -59,7 +61,7 @@ class Settled:
 
     def forget(self) -> None:
         """Let the next run ask the catalog."""
-        for file in (_LAYOUTS, _COLUMNS, _GRANTS, _NOTHING_WAITS):
+        for file in (_LAYOUTS, _COLUMNS, _GRANTS, _NOTHING_WAITS, _OLD_REMOVED):
             with contextlib.suppress(OSError):
                 self.folder.remove(file)
 
@@ -78,6 +80,29 @@ class Settled:
             else:
                 self.folder.remove(_NOTHING_WAITS)
 
+    def old_removed_at(self) -> datetime | None:
+        """When a run has last removed the rows that were older than their retention; None if that is not known."""
+        with contextlib.suppress(KeyError, ValueError):
+            return datetime.fromisoformat(self._texts(_OLD_REMOVED)["at"])
+        return None
+
+    def note_old_removed(self, at: datetime) -> None:
+        self._write(_OLD_REMOVED, {"at": at.isoformat()})
+
+    def not_begun(self, run: str) -> tuple[str, datetime] | None:
+        """The error for which runs of this name have not begun, and when it was noted first; None without one."""
+        with contextlib.suppress(KeyError, ValueError):
+            found = self._texts(_not_begun(run))
+            return found["error"], datetime.fromisoformat(found["at"])
+        return None
+
+    def note_not_begun(self, run: str, error: str, at: datetime) -> None:
+        self._write(_not_begun(run), {"error": error, "at": at.isoformat()})
+
+    def note_begun(self, run: str) -> None:
+        with contextlib.suppress(OSError):
+            self.folder.remove(_not_begun(run))
+
     def _texts(self, file: str) -> dict[str, str]:
         """The texts in a file; none where it cannot be read."""
         with contextlib.suppress(OSError, ValueError):
@@ -90,6 +115,10 @@ class Settled:
         # Several tasks of a job may write it at once; the last one counts.
         with contextlib.suppress(OSError):
             self.folder.write(file, json.dumps(texts, ensure_ascii=False).encode())
+
+
+def _not_begun(run: str) -> str:
+    return f"_not_begun-{hashlib.sha256(run.encode()).hexdigest()[:16]}.json"
 
 
 def _parsed(text: str) -> tuple[Column, ...]:

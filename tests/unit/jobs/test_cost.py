@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs import Deployment
 from kaspr_delta.jobs.cost import (
+    COMPARED_STATEMENTS,
+    ENDPOINT_STATEMENTS,
     IDLE_STATEMENTS,
     INTERNAL_STATEMENTS,
     MOST_SOURCE_STATEMENTS,
@@ -70,6 +72,23 @@ def test_a_table_that_several_resources_follow_is_asked_for_once_in_a_task() -> 
     found = costs(audited, schedule="0 0 * * * ?")
     assert found["one"].statements == number(24 * (IDLE_STATEMENTS + MOST_SOURCE_STATEMENTS))
     assert found["group"].statements == number(24 * (3 * IDLE_STATEMENTS + 4))
+
+
+def test_what_is_asked_beside_logs_and_tables_counts_once_in_a_task() -> None:
+    compared = plan_of(
+        "shop",
+        """
+KasprApp/shop: {topics: {lines: {files: {path: /in, format: json}}, more: {files: {path: /more, format: json}}}}
+KasprAgent/copy: {input: {topic: {name: "lines,more"}}, output: {topics: [{name: copied}]}}
+KasprTable/a: {}
+KasprTable/b: {from: {table: a}, groupBy: {python: "def one(value): return 1"}, count: {}, onChange: side-by-side}
+""",
+    )
+    found = costs(compared, schedule="0 0 * * * ?")
+    one = IDLE_STATEMENTS + MOST_SOURCE_STATEMENTS + COMPARED_STATEMENTS + 3 * ENDPOINT_STATEMENTS
+    assert found["one"].statements == number(24 * one)
+    topic, agent_of_two, table = 2 * ENDPOINT_STATEMENTS, 2, 1 + COMPARED_STATEMENTS
+    assert found["resource"].statements == number(24 * (4 * IDLE_STATEMENTS + 2 * topic + agent_of_two + table))
 
 
 def test_nothing_is_asked_about_grants_and_tables_of_others_but_there_may_be_a_second_schema() -> None:

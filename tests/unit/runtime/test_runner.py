@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,12 +20,13 @@ from kaspr_delta.runtime import runner as module
 from kaspr_delta.runtime.run_events import CaughtUp, RunEvent, Started
 from kaspr_delta.runtime.runner import Runner
 from kaspr_delta.spec.loader import load_text
+from kaspr_delta.storage.folders import LocalFolder
 from kaspr_delta.storage.namespace import UnityNamespace
-from tests.manifests import manifests
+from tests.manifests import manifests, plan_of
 
 MANIFESTS = """
 KasprTable/orders: {}
-KasprTable/products: {}
+KasprTable/products: {extraTopicConfigs: {cleanup.policy: delete}}
 KasprJoin/priced: {leftTable: orders, rightTable: products, column: product}
 KasprJoin/same: {leftTable: priced, rightTable: products, on: key, onChange: side-by-side}
 """
@@ -37,9 +41,9 @@ class Taken:
     shown: int = 0
     namespace: Any = field(init=False)
 
-    def query(self, _: Any, table: str, sql: str) -> list[dict[str, int]]:
-        assert (table, sql) == ("shown__same", "SELECT count(*) AS many FROM t")
-        return [{"many": self.shown}]
+    def query_each(self, _: Any, selects: dict[str, str]) -> dict[str, list[dict[str, int]]]:
+        assert list(selects) == ["shown__same"]
+        return {"shown__same": [{"one": 1}] * self.shown}
 
     def __post_init__(self) -> None:
         def refused(resource: str) -> Any:
@@ -47,7 +51,11 @@ class Taken:
 
         binds, goes_on = UnityNamespace.locks_bind_other_processes, UnityNamespace.streams_go_on
         self.namespace = SimpleNamespace(
-            locks_bind_other_processes=binds, streams_go_on=goes_on, disk=None, resource_lock=refused
+            locks_bind_other_processes=binds,
+            streams_go_on=goes_on,
+            disk=None,
+            resource_lock=refused,
+            checkpoints=LocalFolder(Path(os.devnull)),
         )
 
 
@@ -81,7 +89,7 @@ def test_a_run_without_anything_to_do_takes_no_lease(runs: Callable[..., list[Ru
 
 
 def test_a_failure_of_the_look_itself_is_told_by_a_run_that_has_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Old rows are removed by the look. A run in a catalog may look first, and goes on with the same runner."""
+    """Old rows are removed by the look."""
     monkeypatch.setattr(module, "run_of", lambda _delta, _plan, ref: SimpleNamespace(runner=ref))
     monkeypatch.setattr(module, "have_nothing_to_do", lambda *_: True)
     monkeypatch.setattr(module, "folded_batches", lambda *_: {})
@@ -89,9 +97,36 @@ def test_a_failure_of_the_look_itself_is_told_by_a_run_that_has_nothing_to_do(mo
     nothing: Any = None
     tables: Any = Taken()
     runner = Runner(nothing, tables, PLAN)
-    assert runner.is_idle()
     with pytest.raises(ResourceFailedError, match="DELETE was refused"):
-        runner.until_quiet(is_idle=True)
+        runner.if_idle()
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_run_without_anything_to_do_reads_endpoints(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """If one had news, another run goes on."""
+    bound = plan_of(
+        "bound",
+        """
+KasprApp/bound: {topics: {lines: {files: {path: /in, format: json}}}}
+KasprAgent/copy: {input: {topic: {name: lines}}, output: {topics: [{name: copied}]}}
+""",
+    )
+    lines, read = ResourceRef("topic", "lines"), list[Any]()
+
+    def recovered(_: Runner, refs: list[ResourceRef]) -> contextlib.nullcontext[None]:
+        read.append(refs)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(module, "run_of", lambda _delta, _plan, ref: SimpleNamespace(runner=ref))
+    monkeypatch.setattr(module, "have_nothing_to_do", lambda *_: True)
+    monkeypatch.setattr(module, "folded_batches", lambda *_: {})
+    monkeypatch.setattr(Runner, "_recovered", recovered)
+    monkeypatch.setattr(Runner, "_round", lambda _, refs: rows if refs == [lines] else -1)
+    nothing: Any = None
+    tables: Any = Taken()
+    report = Runner(nothing, tables, bound).if_idle()
+    assert read == [[lines]]
+    assert report is None if rows else report is not None
 
 
 @pytest.mark.parametrize(

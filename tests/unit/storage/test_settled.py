@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,10 @@ def test_what_was_noted_is_known_until_it_is_forgotten(tmp_path: Path) -> None:
     settled.note_waiting(nothing=False)
     assert not settled.nothing_waits
     settled.note_waiting(nothing=True)
+    settled.note_old_removed(at := datetime(2026, 3, 1, 12, tzinfo=timezone.utc))
+    assert settled.old_removed_at() == at
     settled.forget()
-    assert (settled.layouts(), settled.nothing_waits) == ({}, False)
+    assert (settled.layouts(), settled.nothing_waits, settled.old_removed_at()) == ({}, False, None)
 
 
 def test_where_there_is_no_disk_for_it_nothing_is_known(tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.spill import rows_made
 from kaspr_delta.engine.streams.arrived import arrived_records
-from kaspr_delta.engine.streams.effect import SCHEMA, to_rows
+from kaspr_delta.engine.streams.clock import Clock
+from kaspr_delta.engine.streams.effect import SCHEMA, Effect, to_rows
 from kaspr_delta.engine.streams.offset_range import LargeBatch, Received, in_offset_order
 from kaspr_delta.engine.streams.source import Source
 from kaspr_delta.engine.windows import passed_windows
@@ -108,15 +109,17 @@ class Agent(Pipeline[AgentPlan]):
             return self._in_order(executor, batch, source, before, rest=rest)
         return self._in_parallel(executor, batch, source, before)
 
+    def is_due(self, state: Mapping[str, Any], *, ending: bool) -> bool:
+        before = AgentState.of(state)
+        return self._has_waited(before, ending=ending) or bool(_passed(self.clocks(before)))
+
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         before = AgentState.of(state)
-        if before.waiting and (ending or self._waited_enough(before)):
+        if self._has_waited(before, ending=ending):
             return self._together(spark, self._executor(spark, before), self._waiting(spark, before), before, rest=True)
         clocks = self.clocks(before)
-        passed = [effect for name, clock in clocks.items() for effect in passed_windows(name, clock)]
-        if not passed:
-            return None
-        return Decision(to_rows(spark, passed), 0, before.with_clocks(clocks).plain)
+        passed = _passed(clocks)
+        return Decision(to_rows(spark, passed), 0, before.with_clocks(clocks).plain) if passed else None
 
     def _in_parallel(self, executor: Executor, batch: Rows, source: Source, before: AgentState) -> Decision:
         arrived, direct = fetched(batch, self.delta.limits.few_events), None
@@ -152,7 +155,7 @@ class Agent(Pipeline[AgentPlan]):
         if before.waiting:
             records = pa.concat_tables([self._waiting(spark, before), records], promote_options="default")
         reached = before.reached(received.positions)
-        return self._together(spark, executor, records, reached, rest=rest or self._waited_enough(before))
+        return self._together(spark, executor, records, reached, rest=rest or self._has_waited(before, ending=False))
 
     def _waiting(self, spark: SparkSession, state: AgentState) -> pa.Table:
         behind = {name: at for name, at in state.done.items() if name in state.read}
@@ -181,11 +184,19 @@ class Agent(Pipeline[AgentPlan]):
     def _executor(self, spark: SparkSession, before: AgentState) -> Executor:
         return self.executor(spark, self._source.decoder(), before)
 
-    def _waited_enough(self, state: AgentState) -> bool:
-        if self.plan.take is None or state.since is None:
+    def _has_waited(self, state: AgentState, *, ending: bool) -> bool:
+        """Whether records wait, and for long enough."""
+        if state.since is None:
             return False
+        if ending or self.plan.take is None:
+            return ending
         # If the clock was set back, the difference is negative: do not wait for longer than ``within``.
         return not 0 <= time.time() - state.since < self.plan.take.within / 1_000
+
+
+def _passed(clocks: Mapping[str, Clock]) -> list[Effect]:
+    """The windows that the clock has passed, of each table."""
+    return [effect for name, clock in clocks.items() for effect in passed_windows(name, clock)]
 
 
 def _decision(

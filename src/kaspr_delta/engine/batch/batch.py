@@ -140,7 +140,10 @@ class BatchRunner:
             decision = self.resource.due(spark, self.log.end.metadata.state, ending=ending)
             if decision is None:
                 return 0
-            self._commit(spark, decision, self.log.end.metadata.stream, timing)
+            if ending and self.stream_start.tables:  # no stream runs: the next look finds its start in the last batch
+                self._commit(spark, decision, -1, timing, self.stream_start)
+            else:
+                self._commit(spark, decision, self.log.end.metadata.stream, timing)
             return decision.rows_in
 
     def fold_pending(self, spark: SparkSession, *, if_due: bool = False) -> None:

@@ -5,7 +5,7 @@ The current view of a result can show them in place of the stored ones, before a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +95,12 @@ def shows_new(delta: Tables, spark: SparkSession, ref: ResourceRef, reaction: On
         return False
     (found,) = delta.query(spark, shown_table(ref.name), "SELECT count(*) AS many FROM t")
     return bool(found["many"])
+
+
+def any_shows_new(delta: Tables, spark: SparkSession, refs: Collection[ResourceRef]) -> bool:
+    """Whether the current view of one of these resources, which are compared side by side, shows another result."""
+    shown = [shown_table(ref.name) for ref in refs]
+    return bool(shown) and any(delta.query_each(spark, dict.fromkeys(shown, "SELECT 1 AS one FROM t LIMIT 1")).values())
 
 
 def end_comparison(delta: Tables, spark: SparkSession, ref: ResourceRef, reaction: OnChange) -> None:

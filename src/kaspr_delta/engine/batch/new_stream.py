@@ -244,14 +244,12 @@ def have_nothing_to_do(
 
     It reads the ends of all logs by one statement, and the sources by two at most, see ``_newest_commits``; another one
     for each table that may have something new. ``folded`` was read before (see ``folded_batches``): a batch committed
-    meanwhile counts as unfolded. False if one of the resources can have work without a new commit.
+    meanwhile counts as unfolded. Of endpoints only a stream knows: their news are not looked for.
     """
-    if any(runner.resource.timed for runner in runners):
-        return False
     unfolded = read_ends(spark, [(one.log, folded.get(str(one.resource.ref), {})) for one in runners])
     if any(unfolded) or not all(_goes_on(one, spark, folded) for one in runners):
         return False
-    streams = [NewStream(one, one.sources(spark), {}) for one in runners]
+    streams = [NewStream(one, one.sources(spark), {}) for one in runners if one.stream_start.tables]
     newest = _newest_commits(spark, streams)
     return all(stream.has_read(spark, newest) for stream in streams)
 
@@ -259,12 +257,14 @@ def have_nothing_to_do(
 def _goes_on(runner: BatchRunner, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> bool:
     """Whether a new stream goes on from the end of the log that was read: nothing is to be made, migrated or folded.
 
-    False before the first run.
+    Nor has the clock made work due. False before the first run.
     """
     start, resource = runner.log.end.start, runner.resource
-    if start is None or not start.tables or start.format != STATE_FORMAT or runner.folding.state_lags(folded):
+    if start is None or start.format != STATE_FORMAT or runner.folding.state_lags(folded):
         return False
-    if resource.expects_other_columns:
+    if not start.tables and not all(source.is_endpoint for source in runner.sources(spark).values()):
+        return False
+    if resource.expects_other_columns or resource.is_due(runner.log.end.metadata.state, ending=True):
         return False
     changed = rebuild_needed(resource.ref, start.definition, resource.definition) is not None
     return not changed and not runner.sources_changed(spark)
@@ -284,6 +284,8 @@ def _newest_commits(spark: SparkSession, streams: Sequence[NewStream]) -> Mappin
     # Readers of a table that have read it differently are rare: as after OPTIMIZE.
     known = {table: one for table, (one, *others) in read.items() if one is not None and not others}
     known = {table: commit for table, commit in known.items() if table not in drawn}
+    if not read:
+        return {}
     delta = streams[0].runner.delta
     unchanged = known.keys() - set(delta.changed_since(spark, known)) if known else set()
     asked = [table for table in read if table not in unchanged]

@@ -161,8 +161,12 @@ class Resource(Generic[PlanT]):
         """As ``decide``, before earlier batches are folded: ``unmerged`` has their states, the oldest first."""
         return self.decide(changes, state)
 
+    def is_due(self, state: Mapping[str, Any], *, ending: bool) -> bool:
+        """Whether the clock has made work due. ``ending``: this run waits for nothing more."""
+        return False
+
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
-        """Steps 1 to 4 for work that the clock has made due, if any. ``ending``: this run waits for nothing more."""
+        """Steps 1 to 4 for work that ``is_due``; None if there is none."""
         return None
 
     def fold(self, batches: Sequence[LoggedBatch], *, with_state: bool = True) -> Sequence[Folded]:

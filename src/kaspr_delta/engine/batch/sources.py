@@ -33,6 +33,10 @@ class SourceTable(NamedTuple):
     by_offset: bool = False
     label: str = ""
 
+    @property
+    def is_endpoint(self) -> bool:
+        return not self.table
+
     def upto(self, version: int) -> int:
         """The position at which the table is read up to and with a version."""
         return end_of(version) if self.by_offset else version

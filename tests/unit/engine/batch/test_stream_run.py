@@ -92,7 +92,7 @@ class Join:
     """A join of orders and products."""
 
     definition: dict[str, str] = field(default_factory=lambda: {"type": "inner"})
-    timed: bool = False
+    has_due: bool = False
     name: str = "priced"
     delta: Any = None
     left: str = "orders"
@@ -106,6 +106,9 @@ class Join:
     @property
     def log_table(self) -> str:
         return f"log of {self.name}"
+
+    def is_due(self, _: Any, *, ending: bool) -> bool:
+        return self.has_due and ending
 
     def sources(self, _: Any) -> dict[str, SourceTable]:
         return {"left": SourceTable(self.left), "right": SourceTable("products")}
@@ -165,7 +168,7 @@ def test_without_the_times_of_commits_the_ids_of_tables_are_compared() -> None:
         (Catalog({7: replace(READ, format=1)}), Join(), 7),
         (Catalog({7: replace(READ, positions={"left": 3}, times={})}), Join(), 7),
         (Catalog(), Join({"type": "left"}), 7),
-        (Catalog(), Join(timed=True), 7),
+        (Catalog(), Join(has_due=True), 7),
         (Catalog(), Join(expects_other_columns=True), 7),
         (Catalog(), Join(), 6),
     ],

@@ -70,10 +70,14 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
             parts.append(self._joined(records.df, self.rows_seen(spark, before, version, keys)))
         return self._decision(records, parts, arrived.count(), after)
 
+    def is_due(self, state: Mapping[str, Any], *, ending: bool) -> bool:
+        until = StreamTableState.of(state).until
+        return until is not None and until <= _now()
+
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
-        before = StreamTableState.of(state)
-        if before.until is None or before.until > _now():
+        if not self.is_due(state, ending=ending):
             return None
+        before = StreamTableState.of(state)
         waiting = [self._no_longer_waiting(spark, self.right.newest(spark).version)]
         decision = self._decision(LocalRows.none(spark), waiting, 0, before)
         # The rows in are the records that no longer wait.
