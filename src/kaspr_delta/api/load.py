@@ -21,7 +21,7 @@ from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.files.read import checked_format, file_rows, format_named, rows_of_path
-from kaspr_delta.serde.files.rows import FileRow, first_row, without_problems
+from kaspr_delta.serde.files.rows import ColumnsCheck, FileRow, any_columns, first_row, without_problems
 from kaspr_delta.serde.files.typed import of_json, typed_row
 from kaspr_delta.serde.files.untyped import UntypedCells, nested_value, whole_or_fraction
 from kaspr_delta.serde.typed_text import text_of
@@ -119,12 +119,29 @@ def load_format(source: str, given: str | None) -> LoadFormat:
     return found or "json"
 
 
-def rows_in(source: str, file_format: LoadFormat) -> Iterator[FileRow]:
-    """The rows of a file of this machine, or of standard input. Raises UsageError."""
+def rows_in(source: str, file_format: LoadFormat, check: ColumnsCheck = any_columns) -> Iterator[FileRow]:
+    """The rows of a file of this machine, or of standard input. Raises UsageError, also that of ``check``."""
     known = checked_format(file_format)
     if source == STANDARD_INPUT:
-        return file_rows(io.BytesIO(sys.stdin.buffer.read()), "standard input", known)
-    return rows_of_path(source, known)
+        return file_rows(io.BytesIO(sys.stdin.buffer.read()), "standard input", known, check=check)
+    return rows_of_path(source, known, check)
+
+
+def columns_check(plan: TablePlan, source: str, options: LoadOptions) -> ColumnsCheck:
+    """The check of the columns that a file names, which may have no rows: see ``wanted_columns``."""
+
+    def check(names: Sequence[str]) -> None:
+        if plan.typed is not None:
+            options.refuse_types(plan.name)
+            wanted_columns(plan.typed, plan.name, source, names, options.key)
+        elif missing := set(options.key) - set(names):
+            raise UsageError(f"{source}: {_no_column(missing, names)}")
+
+    return check
+
+
+def _no_column(missing: set[str], names: Iterable[str]) -> str:
+    return f"there is no column {', '.join(map(repr, sorted(missing)))} (there are: {', '.join(map(str, names))[:200]})"
 
 
 def read_content(plan: TablePlan, source: str, rows: Iterable[FileRow], options: LoadOptions, *, json: bool) -> Content:
@@ -185,7 +202,7 @@ def _pair(row: FileRow, key: Sequence[str]) -> tuple[Any, Any]:
         )
     for name in key:
         if name not in found:
-            raise UsageError(f"there is no column {name!r} (there are: {', '.join(map(str, found))[:200]})")
+            raise UsageError(_no_column({name}, found))
         if found[name] is None:
             raise UsageError(f"the key column {name} is empty")
     parts = [_whole(found[name]) for name in key]

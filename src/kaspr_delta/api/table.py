@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from kaspr_delta.api.export import write_columns, write_pairs
 from kaspr_delta.api.frames import Frames, table_of
-from kaspr_delta.api.load import Content, LoadOptions, kinds_listed, load_format, read_content, rows_in
+from kaspr_delta.api.load import Content, LoadOptions, columns_check, kinds_listed, load_format, read_content, rows_in
 from kaspr_delta.api.records import keys_given, refuse_made, rows_given
 from kaspr_delta.engine.rows.driver_table import DriverTable, write_time
 from kaspr_delta.engine.rows.row_texts import Row, arrow_rows_of
@@ -81,7 +81,8 @@ class TableHandle(Frames):
         options, known = LoadOptions.of(key, text, number), load_format(source, file_format)
         self._refuse_write()
         if known != "delta":
-            content = read_content(self.table.plan, source, rows_in(source, known), options, json=known == "json")
+            found = rows_in(source, known, columns_check(self.table.plan, source, options))
+            content = read_content(self.table.plan, source, found, options, json=known == "json")
             return self.put_content(content)
         path = str(Path(source).absolute()) if Path(source).is_dir() else source
         if "/" in path and not {"`", ":"} & set(path) and not (Path(path) / "_delta_log").is_dir():

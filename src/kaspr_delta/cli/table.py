@@ -121,7 +121,7 @@ def _print(rows: Iterable[tuple[Any, Any]], *, raw_keys: bool) -> None:
 
 def _load(target: Target, name: str, file: str, written_as: str | None, columns: Mapping[str, Sequence[str]]) -> None:
     """Load rows, and print the kinds that were inferred of keys and columns."""
-    from kaspr_delta.api.load import LoadOptions, load_format, read_content, rows_in
+    from kaspr_delta.api.load import LoadOptions, columns_check, load_format, read_content, rows_in
 
     options, file_format = LoadOptions.of(**columns), load_format(file, written_as)
     application = target.open()
@@ -130,7 +130,7 @@ def _load(target: Target, name: str, file: str, written_as: str | None, columns:
     if file_format == "delta" or table.table.plan.is_foreign:
         count = table.load(file, **columns, file_format=file_format)
     else:
-        rows = rows_in(file, file_format)
+        rows = rows_in(file, file_format, columns_check(table.table.plan, file, options))
         content = read_content(table.table.plan, file, rows, options, json=file_format == "json")
         for kinds in content.notes():
             note(kinds)

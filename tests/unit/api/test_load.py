@@ -18,7 +18,7 @@ import pytest
 from pyarrow.parquet import write_table
 
 from kaspr_delta.api.export import export_format, write_pairs
-from kaspr_delta.api.load import Content, LoadOptions, load_format, read_content, rows_in
+from kaspr_delta.api.load import Content, LoadOptions, columns_check, load_format, read_content, rows_in
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.definition.resources import SerializerName, Serializers, TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
@@ -36,9 +36,9 @@ def plan_of(
 
 
 def content(file: Path, plan: TablePlan, **options: Any) -> Content:
-    file_format = load_format(str(file), None)
-    rows = rows_in(str(file), file_format)
-    return read_content(plan, str(file), rows, LoadOptions.of(**options), json=file_format == "json")
+    file_format, given = load_format(str(file), None), LoadOptions.of(**options)
+    rows = rows_in(str(file), file_format, columns_check(plan, str(file), given))
+    return read_content(plan, str(file), rows, given, json=file_format == "json")
 
 
 def pairs(file: Path, **options: Any) -> dict[Any, Any]:
@@ -51,6 +51,24 @@ def columns(file: Path, schema: str, **options: Any) -> list[dict[str, Any]]:
     assert found is not None
     rows: list[dict[str, Any]] = found.to_pylist()
     return rows
+
+
+@pytest.mark.parametrize("name", ["f.csv", "f.tsv", "f.csv.gz", "f.parquet", "folder.parquet"])
+def test_the_columns_of_a_file_without_rows_are_checked(tmp_path: Path, name: str) -> None:
+    file, names = tmp_path / name, ("id", "nonsense")
+    if name == "folder.parquet":
+        file.mkdir()
+    if name.endswith("parquet"):
+        table = pa.table({one: pa.array([], pa.string()) for one in names})
+        write_table(table, file / "part.parquet" if file.is_dir() else file)
+    else:
+        written(file, ("\t" if name == "f.tsv" else ",").join(names) + "\n")
+    assert columns(file, "id STRING, nonsense STRING") == []
+    assert pairs(file, key="id") == {}
+    with pytest.raises(UsageError, match="has columns of its own: nonsense"):
+        columns(file, "id STRING, n INT")
+    with pytest.raises(UsageError, match="there is no column 'n'"):
+        pairs(file, key="n")
 
 
 def written(path: Path, text: str) -> Path:
@@ -231,7 +249,7 @@ TYPED = plan_of("id STRING, note STRING")
         (TYPED, "id,extra\n1,x\n", [" has columns of its own: extra (the columns of t are id, note)"]),
         (TYPED, "id,timestamp\n1,x\n", [" has columns of its own: timestamp (the columns of t are id, note)"]),
         (plan_of(), "sku,name\n,a\n", [":2: the key column sku is empty"]),
-        (plan_of(), "id,name\n1,a\n", [":2: there is no column 'sku' (there are: id, name)"]),
+        (plan_of(), "id,name\n1,a\n", [": there is no column 'sku' (there are: id, name)"]),
         (plan_of(), "sku,name\n1,a,b\n", [":2: expected 2 fields, found 3"]),
     ],
 )

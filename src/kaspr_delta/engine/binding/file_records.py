@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -59,16 +60,22 @@ class FileRecords:
         given = None if self.plan.header or self.plan.format != "csv" else [one.name for one in self._columns]
         try:
             data = io.BytesIO(content)
-            for row in file_rows(data, name, checked_format(self.plan.format), self.plan.delimiter, given):
+            known, check = checked_format(self.plan.format), partial(self._check, name)
+            for row in file_rows(data, name, known, self.plan.delimiter, given, check):
                 yield self._record(row)
         except UsageError as error:
             yield _Record(None, None, None, str(error))
 
+    def _check(self, place: str, names: Iterable[str]) -> None:
+        """Raise UsageError if a column is not among the names."""
+        if missing := [one.name for one in self._columns if one.name not in names]:
+            raise UsageError(f"{place}: there is no column {missing[0]} (there are: {', '.join(names)})")
+
     def _record(self, row: FileRow) -> _Record:
         if row.problem is not None:
             return _Record(None, row.text, None, f"{row.place}: {row.problem}")
-        if missing := [one.name for one in self._columns if one.name not in row.cells and row.text is not None]:
-            raise UsageError(f"{row.place}: there is no column {missing[0]} (there are: {', '.join(row.cells)})")
+        if row.text is not None:
+            self._check(row.place, row.cells)
         try:
             if self._columns:
                 values = typed_row(row, self._columns)

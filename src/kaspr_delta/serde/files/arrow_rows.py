@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from kaspr_delta.errors import SerializationError, UsageError
-from kaspr_delta.serde.files.rows import FileRow
+from kaspr_delta.serde.files.rows import ColumnsCheck, FileRow, any_columns
 
 EXACT = {b"kaspr_delta.exact": b"true"}
 """The metadata of a Parquet file of ``export``."""
@@ -46,7 +46,7 @@ def _as_parquet(name: str) -> Iterator[None]:
         raise UsageError(f"{name} cannot be read as Parquet: {error}") from error
 
 
-def arrow_rows(table: pa.Table, name: str) -> Iterator[FileRow]:
+def arrow_rows(table: pa.Table, name: str, check: ColumnsCheck = any_columns) -> Iterator[FileRow]:
     """The rows of a table. Maps are dictionaries, categories are their values, and times have microseconds.
 
     The index of a pandas DataFrame is left out if it only numbers the rows. Raises UsageError for a column whose
@@ -56,6 +56,7 @@ def arrow_rows(table: pa.Table, name: str) -> Iterator[FileRow]:
         raise UsageError(f"{name}: two columns are called {twice[0]}: give each a name of its own")
     columns = {field.name: _plain(table[number], field, name) for number, field in enumerate(table.schema)}
     columns = {one: column for one, column in columns.items() if not _numbers_rows(one, column.type)}
+    check(list(columns))
     exact = EXACT.items() <= (table.schema.metadata or {}).items()
     number = 0
     for batch in pa.table(columns).to_batches(max_chunksize=10_000):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from kaspr_delta.errors import UsageError
-from kaspr_delta.serde.files.rows import FileRow
+from kaspr_delta.serde.files.rows import ColumnsCheck, FileRow, any_columns
 from kaspr_delta.serde.files.text_stream import not_utf8, readable
 
 # The limit of the csv module, 128 KiB a field, is for all of its users. A field here may be a long JSON text.
@@ -22,11 +22,15 @@ _OPEN_QUOTE = "unexpected end of data"
 
 
 def delimited_rows(
-    stream: TextIO, name: str, delimiter: str = ",", columns: Sequence[str] | None = None
+    stream: TextIO,
+    name: str,
+    delimiter: str = ",",
+    columns: Sequence[str] | None = None,
+    check: ColumnsCheck = any_columns,
 ) -> Iterator[FileRow]:
     """The rows of a file. Without ``columns`` the first row names them.
 
-    Raises UsageError if it cannot be read, gives a column no name, or two of them one name.
+    Raises UsageError if it cannot be read, gives a column no name, or two of them one name, and that of ``check``.
     """
     names = None if columns is None else list(columns)
     for line, fields, text, problem in _records(stream, delimiter):
@@ -41,6 +45,7 @@ def delimited_rows(
             yield row
         elif names is None:
             names = _header(fields, place)
+            check(names)
         elif len(fields) != len(names):
             yield FileRow(place, None, text, f"expected {len(names)} fields, found {len(fields)}")
         else:

@@ -8,14 +8,14 @@ from urllib.parse import unquote
 
 from kaspr_delta.errors import UsageError
 from kaspr_delta.serde.files.arrow_rows import arrow_rows, names_in, parquet_table
-from kaspr_delta.serde.files.rows import FileRow, PartitionText
+from kaspr_delta.serde.files.rows import ColumnsCheck, FileRow, PartitionText, any_columns
 
 _HIDDEN = ("_", ".")
 # Hive's name for a partition without a value.
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 
 
-def parquet_folder(folder: Path) -> Iterator[FileRow]:
+def parquet_folder(folder: Path, check: ColumnsCheck = any_columns) -> Iterator[FileRow]:
     """The rows of all files below a folder, in the order of their names.
 
     A column that a file does not have is null in its rows. Folders named ``COLUMN=VALUE``, as of partitioned tables,
@@ -25,6 +25,7 @@ def parquet_folder(folder: Path) -> Iterator[FileRow]:
     if not files:
         raise UsageError(f"{folder} holds no Parquet files")
     columns = dict.fromkeys(name for file in files for name in (*names_in(str(file)), *_partitions(file, folder)))
+    check(list(columns))
     for file in files:
         further = {**dict.fromkeys(columns), **_partitions(file, folder)}
         for row in arrow_rows(parquet_table(str(file), str(file)), str(file)):

@@ -12,7 +12,7 @@ from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.files.arrow_rows import arrow_rows, parquet_table
 from kaspr_delta.serde.files.delimited import delimited_rows
 from kaspr_delta.serde.files.parquet_folder import parquet_folder
-from kaspr_delta.serde.files.rows import FileRow, without_problems
+from kaspr_delta.serde.files.rows import ColumnsCheck, FileRow, any_columns, without_problems
 from kaspr_delta.serde.files.text_stream import not_utf8, readable, text_stream
 from kaspr_delta.serde.json_text import parse_line
 
@@ -42,23 +42,29 @@ def format_named(name: str) -> RowFormat | None:
     return _ENDINGS.get((path.with_suffix("") if path.suffix in _COMPRESSED else path).suffix)
 
 
-def file_rows(
-    data: BinaryIO, name: str, file_format: RowFormat, delimiter: str = ",", columns: Sequence[str] | None = None
+def file_rows(  # noqa: PLR0913, PLR0917  all there is to say of a file
+    data: BinaryIO,
+    name: str,
+    file_format: RowFormat,
+    delimiter: str = ",",
+    columns: Sequence[str] | None = None,
+    check: ColumnsCheck = any_columns,
 ) -> Iterator[FileRow]:
     """The rows of a file called ``name``, which is closed after them; those that cannot be read have a problem.
 
-    CSV and TSV name their columns in the first line, unless ``columns`` are given. Raises UsageError, perhaps after
-    some rows, if the rest of the file cannot be read.
+    CSV and TSV name their columns in the first line, unless ``columns`` are given. JSON lines have no columns to
+    ``check``. Raises UsageError, perhaps after some rows, if the rest of the file cannot be read,
+    and that of ``check``.
     """
     try:
         if file_format == "parquet":
-            yield from arrow_rows(parquet_table(data, name), name)
+            yield from arrow_rows(parquet_table(data, name), name, check)
             return
         with text_stream(data, name) as stream:
             if file_format == "json":
                 yield from _json_rows(stream, name)
             else:
-                yield from delimited_rows(stream, name, "\t" if file_format == "tsv" else delimiter, columns)
+                yield from delimited_rows(stream, name, "\t" if file_format == "tsv" else delimiter, columns, check)
     except (OSError, pa.ArrowException) as error:
         raise UsageError(f"{name} cannot be read: {error}") from error
 
@@ -72,14 +78,14 @@ def objects_of(data: BinaryIO, name: str) -> Iterator[dict[str, Any]]:
         yield row.cells
 
 
-def rows_of_path(path: str, file_format: RowFormat) -> Iterator[FileRow]:
+def rows_of_path(path: str, file_format: RowFormat, check: ColumnsCheck = any_columns) -> Iterator[FileRow]:
     """The rows of a file of this machine, or of a folder of Parquet files. Raises UsageError as ``file_rows``."""
     try:
         if file_format == "parquet" and Path(path).is_dir():
-            yield from parquet_folder(Path(path))
+            yield from parquet_folder(Path(path), check)
             return
         with Path(path).open("rb") as data:
-            yield from file_rows(data, path, file_format)
+            yield from file_rows(data, path, file_format, check=check)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
 

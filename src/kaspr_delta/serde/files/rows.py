@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from kaspr_delta.errors import UsageError
 
 # So many problems of a file are shown; of the others the number.
 _SHOWN_PROBLEMS = 10
+
+
+ColumnsCheck: TypeAlias = Callable[[Sequence[str]], None]
+"""Is called with the names of a file's columns before its first row, also where it has no row. May raise UsageError."""
 
 
 class PartitionText(str):
@@ -31,6 +35,10 @@ class FileRow(NamedTuple):
     text: str | None = None
     problem: str | None = None
     exact: bool = False
+
+
+def any_columns(names: Sequence[str]) -> None:
+    """The check that lets a file have any columns."""
 
 
 def without_problems(rows: Iterable[FileRow]) -> Iterator[FileRow]:

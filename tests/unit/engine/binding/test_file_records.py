@@ -43,3 +43,9 @@ def test_a_dead_letter_of_parquet_is_json() -> None:
 def test_a_file_whose_header_cannot_be_read_is_one_dead_letter() -> None:
     (letter,) = records("id,é\n1,2\n3,4\n".encode("latin-1"), "csv", "id STRING")
     assert letter[3] == "f.csv:1:4: this is not UTF-8 text: byte 0xe9; save the file as UTF-8"
+
+
+def test_the_header_of_a_file_without_rows_is_checked() -> None:
+    assert records(b"id,n\n", "csv", "id STRING, n INT") == []
+    ((*_, detail),) = records(b"id,nonsense\n", "csv", "id STRING, n INT")
+    assert detail == "f.csv: there is no column n (there are: id, nonsense)"
