@@ -391,7 +391,7 @@ class Application:
             if report is not None:
                 return report
         session_of(self._spark)
-        if self._trusted_columns is not None and not self.plan.waiting:  # it may wait for one of these tables
+        if self._trusted_columns is not None and not self.plan.waiting:  # a resource may wait for one of them
             with observed(self.plan, listener, is_test=not self._bound) as observer:
                 before = self._runner(observer)
                 with self._telling(before):

@@ -129,7 +129,7 @@ class Runner:
         refs = _refs(stages)
         endpoints = [ref for ref in refs if any(one.is_endpoint for one in sources_of(self.plan, ref).values())]
         if endpoints:
-            with self._recovered(endpoints):
+            with self._recovered(endpoints, cleans=False):
                 if self._round(endpoints):
                     return None
         for ref in refs:
@@ -432,8 +432,8 @@ class Runner:
         return [stage for stage in chosen if stage.resources]
 
     @contextlib.contextmanager
-    def _recovered(self, refs: Sequence[ResourceRef]) -> Iterator[None]:
-        """Hold the locks of the resources, recover them from a killed run, and remove what is old.
+    def _recovered(self, refs: Sequence[ResourceRef], *, cleans: bool = True) -> Iterator[None]:
+        """Hold the locks of the resources, recover them from a killed run, and, if it ``cleans``, remove what is old.
 
         Where locks do not bind other processes, those of resources that share their tables are held too.
         """
@@ -451,7 +451,7 @@ class Runner:
             self._folded = folded if self._folded is None else self._folded
             work: list[Callable[[], None]] = [partial(self._recover, ref, folded) for ref in self._runs]
             work.append(partial(forget_old_daily, self.delta, self.spark, reported_at))
-            if not self._cleaned_at:
+            if cleans and not self._cleaned_at:
                 work += [self._remove_old, self._clean_logs]
             side_by_side(work)
             self.plan = without_waiting(self.plan, self.rebuilds)

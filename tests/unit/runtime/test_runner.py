@@ -113,7 +113,8 @@ KasprAgent/copy: {input: {topic: {name: lines}}, output: {topics: [{name: copied
     )
     lines, read = ResourceRef("topic", "lines"), list[Any]()
 
-    def recovered(_: Runner, refs: list[ResourceRef]) -> contextlib.nullcontext[None]:
+    def recovered(_: Runner, refs: list[ResourceRef], *, cleans: bool) -> contextlib.nullcontext[None]:
+        assert not cleans, "the look has removed old rows, if that was due"
         read.append(refs)
         return contextlib.nullcontext()
 
