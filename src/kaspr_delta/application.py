@@ -10,13 +10,13 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from kaspr_delta.control import health
 from kaspr_delta.control.documents import Document, documents_of, kind_among, root_of, without
@@ -116,6 +116,9 @@ def _among(layouts: Mapping[str, str]) -> Settles:
     return lambda table, layout: layouts.get(table) == layout.fingerprint
 
 
+Report = TypeVar("Report", bound="RunReport | None")
+
+
 class Application:
     """An application on a warehouse.
 
@@ -192,7 +195,7 @@ class Application:
         whose compute is used through databricks-connect. ``limits`` are sizes at which the engine changes its method.
         ``values`` are those of the manifests' parameters, before those of their ``values.yaml``. Unless ``bound``,
         topics are not read from Kafka and files, nor written there. In a catalog, ``trusting`` takes tables of others
-        as an earlier run saw them: ``run`` looks at them again before it does anything.
+        as an earlier run saw them: ``run`` looks at them again before it reads them.
 
         Raises ManifestError (with every finding), NotFoundError, UsageError and SetupError.
         """
@@ -394,17 +397,15 @@ class Application:
         if self._trusted_columns is not None and not self.plan.waiting:  # a resource may wait for one of them
             with observed(self.plan, listener, is_test=not self._bound) as observer:
                 before = self._runner(observer)
-                with self._telling(before):
-                    idle = before.if_idle(self._refs(names), stop)
-            if idle is not None:
-                return idle
+                report = self._told(before, partial(before.run_if_idle, self._refs(names), stop))
+            if report is not None:
+                return report
         self._refresh_foreign()
         with observed(self.plan, listener, is_test=not self._bound) as observer:
             runner = self._runner(observer, before)
-            with self._telling(runner):
-                report = runner.until_quiet(self._refs(names), stop)
+            done = self._told(runner, partial(runner.until_quiet, self._refs(names), stop))
         self._renew()
-        return report
+        return done
 
     def run_continuously(
         self,
@@ -828,13 +829,16 @@ class Application:
         for ref, reason in runner.rebuilt.items():
             self._registry.note(kind_called(ref.kind), ref.name, REBUILT, f"{reason}: made anew, as onChange says")
 
-    @contextlib.contextmanager
-    def _telling(self, runner: Runner) -> Iterator[None]:
-        """Append the events of a run at its end, also if it fails."""
+    def _told(self, runner: Runner, run: Callable[[], Report]) -> Report:
+        """The report of a run, whose events are appended, also if it fails. Without a report another one goes on."""
         try:
-            yield
-        finally:
+            report = run()
+        except BaseException:
             self._tell(runner)
+            raise
+        if report is not None:
+            self._tell(runner)
+        return report
 
     @property
     def _expects_results(self) -> bool:

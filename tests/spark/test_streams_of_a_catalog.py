@@ -261,6 +261,12 @@ KasprAgent/copy: {{input: {{topic: {{name: lines}}}}, output: {{topics: [{{name:
         documented = documented_statements() - 1 + documented_statements(r"an input \| (\d+) ")
         assert len(asked) == documented, "\n".join(asked)
     assert values_of(app, "copied") == [{"n": 0}, {"n": 1}]
+    (files / "broken.json").write_text("{")
+    report = Application.open(warehouse=catalog, spark=spark, trusting=True).run()
+    assert report.fruitless == ("topic/lines",), "nothing else has news"
+    (files / "more.json").write_text(json.dumps({"n": 2}))
+    alone = Application.open(warehouse=catalog, spark=spark, trusting=True).run(only=["topic/lines"])
+    assert {name: one.rows_in for name, one in alone.resources.items()} == {"topic/lines": 1}
 
 
 def test_a_run_with_one_changed_row_or_none_makes_as_many_statements_as_the_documentation_says(

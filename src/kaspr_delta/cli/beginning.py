@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from kaspr_delta.cli.interruption import Stop, stopped_by_signal
 from kaspr_delta.cli.progress import warn
-from kaspr_delta.errors import may_pass
+from kaspr_delta.errors import first_line, may_pass
 from kaspr_delta.storage.settled import Settled
 
 Begun = TypeVar("Begun")
@@ -21,23 +21,25 @@ _REMINDER = timedelta(days=1)
 def begun(
     begin: Callable[[], Begun],
     settled: Settled,
+    revision: str,
     only: Collection[str],
     stopped: Callable[[Stop], AbstractContextManager[None]],
     pause: float = _PAUSE,
 ) -> Begun | None:
     """The answer of ``begin``; None if the run was stopped before it could begin.
 
-    Raises the error of ``begin``. If a run of the same resources, ``only`` or all, has failed by the same one in the
-    last day, and nothing but a change mends it, it tries again after a ``pause`` in seconds instead.
+    Raises the error of ``begin``. If a run of the same ``revision`` and resources, ``only`` or all, has failed by the
+    same one in the last day, and nothing but a change mends it, it tries again after a ``pause`` in seconds instead.
     """
     run = " ".join(sorted(only))
     while True:
         try:
             found = begin()
         except Exception as error:
-            if may_pass(error) or _is_news(settled, run, str(error).partition("\n")[0]):
+            if may_pass(error) or _is_news(settled, run, f"{revision} {first_line(error)}"):
                 raise
-            warn(f"{error}\nthe run before failed for that; tried again in {pause / 60:.0f} min, or after a deployment")
+            again = f"tried again in {pause / 60:.0f} min, or after a deployment"
+            warn(f"{error}\na run failed for this within the last day; {again}")
         else:
             settled.note_begun(run)
             return found

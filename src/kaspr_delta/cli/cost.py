@@ -194,7 +194,8 @@ def _assumptions(cost: Cost) -> Iterator[str]:
     if any(one.runs.least != one.runs.most for one in cost.layouts):
         yield "Runs: updates of tables start them, up to one a minute, and so does the clock."
     yield "Not counted: retries, runs that people start, the App, the SQL warehouse; reads of old rows (retention),"
-    yield "which are 2 a table at most in a run with news, and in one without after a tenth of the shortest retention."
+    yield "which are 2 a table at most in a run with news, and in one without after a tenth of the shortest retention;"
+    yield "batches that windows by the clock make each time they move."
 
 
 def _batches(work: DailyWork) -> Table:

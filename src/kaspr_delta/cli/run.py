@@ -151,7 +151,8 @@ def run(
     stopped = partial(stopped_by_change, file=until_changed, revision=revision)
     application: Application | None
     if continuous and until_changed is not None and target.location.is_unity:
-        application = begun(begin, Settled(target.location.namespace("").checkpoints), only or [], stopped)
+        settled = Settled(target.location.namespace("").checkpoints)
+        application = begun(begin, settled, revision, only or [], stopped)
         if application is None:
             return
     else:

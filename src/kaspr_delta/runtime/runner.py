@@ -116,13 +116,15 @@ class Runner:
         self._table_groups = TableGroups(self.spark, self.delta.namespace, self._runs)
         self._failures = Failures(self._runs, self.listener, self.waiting)
 
-    def if_idle(self, only: Collection[ResourceRef] = (), stop: threading.Event | None = None) -> RunReport | None:
-        """The run of resources of which none has anything to do; None if one has: another run has to do it.
+    def run_if_idle(self, only: Collection[ResourceRef] = (), stop: threading.Event | None = None) -> RunReport | None:
+        """Run resources of which none has anything to do. None if one has, or had: ``until_quiet`` has to go on.
 
-        A task that is named has. Of endpoints a stream alone knows it, so their news are read. Raises like
-        ``until_quiet``.
+        A named task always has something to do. Whether an endpoint has, its stream alone tells, so endpoints are read.
+        Raises like ``until_quiet``.
         """
         self._stop, self._reports = stop or self._stop, [*self._before]
+        if self._folded is not None:  # the runner before this one has read endpoints
+            return None
         stages = self._stages(only)
         if any(task.ref in only for task in self.plan.tasks) or not self._has_nothing_to_do(stages):
             return None
@@ -130,8 +132,9 @@ class Runner:
         endpoints = [ref for ref in refs if any(one.is_endpoint for one in sources_of(self.plan, ref).values())]
         if endpoints:
             with self._recovered(endpoints, cleans=False):
-                if self._round(endpoints):
-                    return None
+                rows = self._round(endpoints)
+            if rows or self._stop.is_set() or any(ref in self._failures for ref in endpoints):
+                return None
         for ref in refs:
             if ref not in endpoints:
                 self.listener(Started(ref))
@@ -146,7 +149,7 @@ class Runner:
         it is named in ``only``, otherwise not. Raises ResourceFailedError if a resource failed (its dependents still
         ran on the rows that they had), AlreadyRunningError and NotQuietError.
         """
-        idle = self.if_idle(only, stop)
+        idle = self.run_if_idle(only, stop)
         if idle is not None:
             return idle
         stages, tasks = self._stages(only), [task.ref for task in self.plan.tasks if task.ref in only]

@@ -46,9 +46,11 @@ def stopped(stop: Stop) -> Iterator[None]:
 def begins(tmp_path: Path) -> Callable[..., str | None]:
     """A function that begins the run of some resources, after errors."""
 
-    def begin(*errors: Exception, only: list[str] | None = None, until: object = at_work) -> str | None:
+    def begin(
+        *errors: Exception, only: tuple[str, ...] = (), until: object = at_work, revision: str = "a"
+    ) -> str | None:
         settled = Settled(LocalFolder(tmp_path))
-        return begun(Application(*errors), settled, only or [], until, pause=0.0)  # type: ignore[arg-type]
+        return begun(Application(*errors), settled, revision, only, until, pause=0.0)  # type: ignore[arg-type]
 
     return begin
 
@@ -62,6 +64,8 @@ def test_it_fails_once_and_then_tries_again_by_itself(begins: Callable[..., str 
     assert begins(NEWER, NEWER) == "begun"
     with pytest.raises(SetupError, match="newer"):
         begins(NEWER)
+    with pytest.raises(SetupError, match="newer"):
+        begins(NEWER, revision="b")
 
 
 def test_it_fails_anew_by_another_error_for_other_resources_and_the_next_day(begins: Callable[..., str | None]) -> None:
@@ -70,7 +74,7 @@ def test_it_fails_anew_by_another_error_for_other_resources_and_the_next_day(beg
             with pytest.raises(SetupError, match=str(error)):
                 begins(error)
         with pytest.raises(SetupError, match="no SELECT"):
-            begins(SetupError("no SELECT"), only=["join/priced"])
+            begins(SetupError("no SELECT"), only=("join/priced",))
         clock.move_to(NOON + timedelta(hours=23))
         with pytest.raises(SetupError, match="newer"):
             begins(SetupError("no SELECT"), NEWER)
@@ -95,4 +99,4 @@ def test_where_nothing_can_be_noted_it_fails_each_time(tmp_path: Path) -> None:
     nowhere = Settled(LocalFolder(tmp_path / "no" / "volume"))
     for _ in range(2):
         with pytest.raises(SetupError):
-            begun(Application(NEWER), nowhere, [], at_work)
+            begun(Application(NEWER), nowhere, "", [], at_work)

@@ -98,7 +98,7 @@ def test_a_failure_of_the_look_itself_is_told_by_a_run_that_has_nothing_to_do(mo
     tables: Any = Taken()
     runner = Runner(nothing, tables, PLAN)
     with pytest.raises(ResourceFailedError, match="DELETE was refused"):
-        runner.if_idle()
+        runner.run_if_idle()
 
 
 @pytest.mark.parametrize("rows", [0, 2])
@@ -125,9 +125,15 @@ KasprAgent/copy: {input: {topic: {name: lines}}, output: {topics: [{name: copied
     monkeypatch.setattr(Runner, "_round", lambda _, refs: rows if refs == [lines] else -1)
     nothing: Any = None
     tables: Any = Taken()
-    report = Runner(nothing, tables, bound).if_idle()
+    runner = Runner(nothing, tables, bound)
+    report = runner.run_if_idle()
     assert read == [[lines]]
     assert report is None if rows else report is not None
+    runner._folded = {}  # it had locks
+    other = Runner(nothing, tables, bound)
+    other.go_on_from(runner)
+    assert other.run_if_idle() is None
+    assert read == [[lines]]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ class BatchMetadata:
 
     ``stream`` is the last batch of the streaming query that is in the log, -1 before the first. ``rows_in`` and
     ``counts`` say how much the batch processed. ``state`` is handed to the resource's next batch. With ``direct`` the
-    batch is only announced: the append to a topic commits it. ``folds``: the first batch of a checkpoint has
+    batch is only announced: the append to a topic commits it. ``folds``: a batch with a start has
     something to fold. (Older logs do not have it: there ``rows_in`` is not 0.) ``replaces``: it has all rows of the
     result, whose table is made anew, with other columns, before it is folded.
     """
@@ -79,7 +79,8 @@ class Log:
     """An append-only Delta table with the decisions of the batches of one resource; the object knows where it ends.
 
     Every batch has rows for its effects, and one row with its metadata (column ``memo``). If a stream begins with the
-    batch, that row holds the start too: in the first batch of a checkpoint, and in batches without effects.
+    batch, or after it, that row holds the start too: in the first batch of a checkpoint, in batches without effects,
+    and in those that the clock makes due at the end of a run.
     """
 
     delta: Tables

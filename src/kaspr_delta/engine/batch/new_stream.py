@@ -264,7 +264,9 @@ def _goes_on(runner: BatchRunner, spark: SparkSession, folded: Mapping[str, Mapp
         return False
     if not start.tables and not all(source.is_endpoint for source in runner.sources(spark).values()):
         return False
-    if resource.expects_other_columns or resource.is_due(runner.log.end.metadata.state, ending=True):
+    if resource.expects_other_columns:
+        return False
+    if resource.timed and resource.is_due(runner.log.end.metadata.state, ending=True):
         return False
     changed = rebuild_needed(resource.ref, start.definition, resource.definition) is not None
     return not changed and not runner.sources_changed(spark)

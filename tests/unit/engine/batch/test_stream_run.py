@@ -93,6 +93,7 @@ class Join:
 
     definition: dict[str, str] = field(default_factory=lambda: {"type": "inner"})
     has_due: bool = False
+    timed: bool = True
     name: str = "priced"
     delta: Any = None
     left: str = "orders"
