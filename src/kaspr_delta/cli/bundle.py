@@ -153,6 +153,24 @@ def given_by_others(plan: dict[str, Any]) -> list[Given]:
     return found
 
 
+def first_permissions(plan: dict[str, Any]) -> list[tuple[str, str]]:
+    """The jobs and Apps that are there, and whose permissions a deployment sets for the first time: kind and id.
+
+    The CLI does not look at the permissions that they have.
+    """
+    entries, found = plan.get("plan") or {}, list[tuple[str, str]]()
+    for key, entry in entries.items():
+        owner = key.removesuffix(".permissions")
+        if owner == key or entry.get("action") != "create":
+            continue
+        remote = (entries.get(owner) or {}).get("remote_state") or {}
+        kind = owner.split(".")[1]
+        id_ = remote.get({"jobs": "job_id", "apps": "name"}.get(kind, ""))
+        if id_:
+            found.append((kind, str(id_)))
+    return found
+
+
 def _named(variable: str) -> tuple[str, str]:
     name, equals, value = variable.partition("=")
     if not equals:

@@ -14,6 +14,7 @@ from kaspr_delta.cli.bundle import (
     BundleTargetOption,
     VarOption,
     deletions,
+    first_permissions,
     given_by_others,
     restarted_jobs,
     with_data,
@@ -66,6 +67,7 @@ def deploy(
         kaspr-delta deploy order-system --target prod --var catalog=main
     """
     from kaspr_delta.workspace import Restart, Workspace
+    from kaspr_delta.workspace.rights import given_on
 
     seconds = interval("--patience", patience) / 1_000
     bundle = BundleCli.of(application, target, profile, var)
@@ -79,12 +81,15 @@ def deploy(
         raise SetupError(
             f"nothing was deployed: the deployment {listed}, with all data. If that is meant, add {options}"
         )
-    jobs, others = restarted_jobs(plan), given_by_others(plan)
-    client = Workspace.of_target(target, profile).client if jobs or others else None
+    jobs, others, unseen = restarted_jobs(plan), given_by_others(plan), first_permissions(plan)
+    client = Workspace.of_target(target, profile).client if jobs or others or unseen else None
+    if client is not None:
+        others += [given for address in unseen for given in given_on(client, *address)]
     before = Restart(client, jobs) if client is not None and jobs else None
     # The CLI asks for more than data, such as a dashboard, and nobody answers it in a workflow.
     code = bundle.run("deploy", *(["--auto-approve"] if deleted else []))
-    refused = _give_back(others, client) if client is not None and code == 0 else []
+    # A deployment that broke off may have taken them too.
+    refused = _give_back(others, client) if client is not None else []
     if before is not None and code == 0:
         before.wait(note, seconds)
     if refused:

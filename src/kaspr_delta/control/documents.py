@@ -120,6 +120,25 @@ def applied(
     return list((old | fresh).values())
 
 
+def taken(
+    before: Iterable[Document], new: Iterable[Document], root: Path | None = None
+) -> list[tuple[Document, Document]]:
+    """The new documents that would take a resource from another application, each with the one that it would replace.
+
+    A resource whose label was changed where it stands, in its file or below the ``root`` of ``applied``, moves.
+    """
+    old = {document.id: document for document in before}
+    pairs = ((document, old[document.id]) for document in new if document.id in old)
+    return [
+        (document, other)
+        for document, other in pairs
+        if None not in {document.application, other.application}
+        and document.application != other.application
+        and document.origin != other.origin
+        and (root is None or not _is_below(other.origin, root))
+    ]
+
+
 def root_of(path: str | Path) -> Path:
     """The absolute path of a file or folder of manifests, without ``..``: however it is given, it is one."""
     return Path(os.path.normpath(Path(path).absolute()))

@@ -130,6 +130,7 @@ class Deployment:
             _refuse("schedule", quartz_problem(self.schedule) if self.schedule else None)
         for address in self.notify:
             _refuse("notify", None if _MAIL.fullmatch(address) else f"{address!r} is no mail address")
+        self._check_names()
         self._check_combinations()
         self._check_looks()
 
@@ -153,6 +154,11 @@ class Deployment:
             _refuse(name, "it is for clusters, and tasks run on serverless compute" if getattr(self, name) else None)
         for name in _OF_SERVERLESS if self.compute == "cluster" else ():
             _refuse(name, "it is for serverless compute, and tasks run on clusters" if getattr(self, name) else None)
+
+    def _check_names(self) -> None:
+        for name in ("catalog", "schema"):
+            fits = re.fullmatch(r"[^./?\s\x00-\x1f]*", getattr(self, name))
+            _refuse(name, None if fits else "a name has no dot, slash, question mark or blank")
 
     def _check_looks(self) -> None:
         _refuse("timezone", timezone_problem(self.timezone) if self.timezone else None)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from kaspr_delta.control.documents import Document, accepted_plans, applied, documents_of, loaded, root_of
+from kaspr_delta.control.documents import Document, accepted_plans, applied, documents_of, loaded, root_of, taken
 from kaspr_delta.control.events import REBUILD_REQUIRED
 from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.registry import Registry
@@ -148,15 +148,27 @@ def _only(plans: tuple[Plan, ...]) -> Plan:
 def updated(
     before: list[Document], new: list[Document], root: Path | None, others: Collection[tuple[str, str]] = ()
 ) -> list[Document]:
-    """The documents after new ones were applied, see ``applied``. Raises ManifestError if they cannot run.
+    """The documents after new ones were applied, see ``applied``.
 
-    A document that this version refuses, and that stood there before, stops no new one.
+    Raises ManifestError if they cannot run, and UsageError if some are of another application. A document that this
+    version refuses, and that stood there before, stops no new one.
     """
+    if others_own := taken(before, new, root):
+        raise UsageError("\n".join(_not_yours(document, other) for document, other in others_own))
     after = applied(before, new, root, others)
     if has_errors(build_plans(loaded(after))[1]):
         _, refused = accepted_plans(before)
         runnable_plans(loaded(one for one in after if one not in refused))
     return after
+
+
+def _not_yours(document: Document, other: Document) -> str:
+    return (
+        f"{document.file}:{document.line}: {document.kind} '{document.name}' of this schema is the application"
+        f" {other.application}'s, applied from {other.file}: give this one another name, or {document.application} a"
+        f" schema of its own; if it is to move, first run: kaspr-delta delete {other.kind.removeprefix('Kaspr').lower()}"
+        f" {other.name} --app {other.application}"
+    )
 
 
 def _new_rebuilds(registry: Registry, update: Callable[[list[Document]], list[Document]]) -> dict[ResourceRef, str]:

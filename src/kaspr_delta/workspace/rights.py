@@ -89,6 +89,20 @@ class Given:
             client.permissions.update(self.kind, self.id, access_control_list=[request])
 
 
+def given_on(client: WorkspaceClient, kind: str, id_: str) -> list[Given]:
+    """The permissions on an object that belong to it alone, without that of its owner. Raises SetupError."""
+    with asking():
+        entries = client.permissions.get(kind, id_).access_control_list or []
+    found = list[Given]()
+    for entry in entries:
+        names = {f"{of}_name": getattr(entry, f"{of}_name") for of in ("user", "group", "service_principal")}
+        for one in entry.all_permissions or []:
+            level = None if one.permission_level is None else one.permission_level.value
+            if level not in {None, "IS_OWNER"} and not one.inherited:
+                found += [Given(kind, id_, (key, name), str(level)) for key, name in names.items() if name]
+    return found
+
+
 def unseen_jobs(client: WorkspaceClient, ids: Iterable[str]) -> list[str]:
     """The jobs, by their ids, that the workspace does not show to this identity. Raises SetupError for other errors."""
     from databricks.sdk.errors import NotFound, PermissionDenied

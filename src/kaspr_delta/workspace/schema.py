@@ -68,6 +68,7 @@ class DeployedSchema:
         parameters = [
             text for task in tasks if task.python_wheel_task for text in task.python_wheel_task.parameters or []
         ]
-        catalog, _, schema = self.name.partition(".")
-        internal = re.compile(rf"unity://{re.escape(catalog)}\.[^?]+\?internal={re.escape(schema)}(&|$)")
-        return any(text.startswith(f"unity://{self.name}/") or internal.match(text) for text in parameters)
+        catalog, _, schema = map(re.escape, self.name.partition("."))
+        # Unity Catalog knows names in any case.
+        own = re.compile(rf"unity://{catalog}\.({schema}/|[^?]+\?internal={schema}(&|$))", re.IGNORECASE)
+        return any(own.match(text) for text in parameters)

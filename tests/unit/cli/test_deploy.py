@@ -175,6 +175,37 @@ def test_permissions_that_somebody_gave_in_the_workspace_are_given_back(
     assert (answer.code, "CAN MANAGE RUN of on call on jobs/70 (not yours)" in answer.err) == (1, True)
 
 
+def entry_of(principal: str, level: str, *, inherited: bool = False) -> dict[str, Any]:
+    permission = {"permission_level": level, "inherited": inherited}
+    return {"group_name": principal, "all_permissions": [permission]}
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_permissions_that_a_deployment_sets_for_the_first_time_are_given_back_also_if_it_breaks_off(
+    bundle: Path, workspace: FakeWorkspace, kaspr: Kaspr, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    given = list[str]()
+    monkeypatch.setattr(Given, "give_back", lambda self, _: given.append(str(self)))
+    install_cli(bundle, code)
+    workspace.permissions = [
+        entry_of("on call", "CAN_MANAGE_RUN"),
+        entry_of("admins", "CAN_MANAGE", inherited=True),
+        entry_of("makers", "IS_OWNER"),
+    ]
+    planned: dict[str, Any] = {
+        "resources.jobs.shop": {"action": "skip", "remote_state": {"job_id": 70}},
+        "resources.jobs.shop.permissions": {"action": "create"},
+        "resources.jobs.new": {"action": "create"},
+        "resources.jobs.new.permissions": {"action": "create"},
+        "resources.apps.shop": {"action": "update", "remote_state": {"name": "shop-prod"}},
+        "resources.apps.shop.permissions": {"action": "create"},
+    }
+    (bundle / "plan").write_text(json.dumps({"plan": planned}) + "\n")
+    answer = kaspr("deploy", "shop")
+    assert answer.code == code, answer.err
+    assert given == ["CAN MANAGE RUN of on call on jobs/70", "CAN MANAGE RUN of on call on apps/shop-prod"]
+
+
 SCHEMA = "main.dev_ann_shop"
 OWN = {"kaspr.application": "shop"}
 
@@ -192,6 +223,7 @@ def job_on(schema: str, application: str, settings: str = "") -> dict[str, Any]:
         (OWN, [job_on(SCHEMA, "shop"), job_on("main.shop", "other")], [{"job_id": 70, "end_time": 1}], None),
         (OWN, [job_on(SCHEMA, "shop")], [{"job_id": 70}], "the job a job runs"),
         (OWN, [job_on(SCHEMA, "other")], [], "is also used by the application other"),
+        (OWN, [job_on(SCHEMA.upper(), "other")], [], "is also used by the application other"),
         ({}, [], [], "was made by others, not by shop"),
         ({"kaspr.application": "mall"}, [], [], "was made by the application mall"),
     ],

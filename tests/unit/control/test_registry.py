@@ -3,7 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from kaspr_delta.control.documents import Document, applied, loaded
+from kaspr_delta.errors import UsageError
+from kaspr_delta.runtime.applying import updated
 from kaspr_delta.spec.loader import load_path
 from tests.manifests import manifests
 
@@ -40,6 +44,25 @@ def test_a_resource_that_moves_to_another_file_is_there_once(tmp_path: Path) -> 
         ("orders", "one.yaml"),
         ("products", "two.yaml"),
     ]
+
+
+def test_an_application_takes_no_resource_from_another_one_in_its_schema(tmp_path: Path) -> None:
+    def of(application: str, folder: str, name: str = "products") -> list[Document]:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "t.yaml").write_text(manifests(application, f"KasprTable/{name}: {{}}\n"))
+        return [Document.of(one) for one in load_path(tmp_path / folder).manifests]
+
+    first = of("shop", "a")
+    with pytest.raises(UsageError, match=r"b/t.yaml:\d+: KasprTable 'products' of this schema is the application shop"):
+        updated(first, of("desk", "b"), tmp_path / "b")
+    with pytest.raises(UsageError, match="kaspr-delta delete table products --app shop"):
+        updated(first, of("desk", "b"), None)
+    assert names(updated(first, of("desk", "b", "offers"), tmp_path / "b")) == ["products", "offers"]
+    # Its label was changed where it stands.
+    moved = updated(first, of("desk", "a"), tmp_path / "a")
+    assert [one.application for one in moved] == ["desk"]
+    # It moved within a folder that holds both applications.
+    assert names(updated(first, of("desk", "b"), tmp_path)) == ["products"]
 
 
 def test_manifests_with_an_origin_are_the_same_wherever_they_lie(tmp_path: Path) -> None:

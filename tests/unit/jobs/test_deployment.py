@@ -47,6 +47,8 @@ def test_variables_of_the_bundle_become_settings() -> None:
             {"alert_silence": "long", "alert_schedule": "0 0 * * * ?", "sql_warehouse": "abc"},
             "variable 'alert_silence'",
         ),
+        ({"schema": "sales.orders"}, "variable 'schema': a name has no dot, slash, question mark or blank"),
+        ({"catalog": "my catalog"}, "variable 'catalog': a name has no dot, slash, question mark or blank"),
         ({"schema_prefix": "Staging-"}, "variable 'schema_prefix': 'Staging-' is no part of a name"),
         ({"policy_id": "p1"}, "variable 'policy_id': it is for clusters, and tasks run on serverless compute"),
         ({"spot": "true", "compute": "serverless", "mode": "continuous"}, "variable 'spot': it is for clusters"),

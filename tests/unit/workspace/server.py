@@ -22,9 +22,9 @@ _PAGE = 2
 class FakeWorkspace:
     """``jobs`` and ``runs`` as the API gives them, newest first; ``outputs`` by a task's run, ``secrets`` by key.
 
-    ``schemas`` are properties by full name. A run that is ``started`` (those are the requests) is at each look as the
-    next of ``seen``. Runs in ``ending`` have ended when somebody asks for them; those in ``cancelled`` somebody
-    cancelled.
+    ``schemas`` are properties by full name, ``permissions`` those of each object. A run that is ``started`` (those are
+    the requests) is at each look as the next of ``seen``. Runs in ``ending`` have ended when somebody asks for them;
+    those in ``cancelled`` somebody cancelled.
     """
 
     jobs: list[dict[str, Any]] = field(default_factory=list)
@@ -32,6 +32,7 @@ class FakeWorkspace:
     outputs: dict[int, dict[str, Any]] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=dict)
     schemas: dict[str, dict[str, Any]] = field(default_factory=dict)
+    permissions: list[dict[str, Any]] = field(default_factory=list)
     ending: set[int] = field(default_factory=set)
     cancelled: list[int] = field(default_factory=list)
     started: list[dict[str, Any]] = field(default_factory=list)
@@ -52,6 +53,8 @@ class FakeWorkspace:
             return {"full_name": name, "properties": self.schemas[name]}
         if kind == "table-summaries":
             return {"tables": [{"full_name": f"{query['schema_name_pattern']}.orders"}]}
+        if path.startswith("/api/2.0/permissions/"):
+            return {"access_control_list": self.permissions}
         if path == "/api/2.2/jobs/list":
             return self._page("jobs", self.jobs, query)
         if path == "/api/2.2/jobs/runs/list":

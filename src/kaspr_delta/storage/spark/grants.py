@@ -67,8 +67,7 @@ def missing_privileges(spark: SparkSession, namespace: Namespace, grant: Grant, 
     """
     if not namespace.on_databricks:
         raise UsageError("only a catalog has grants: leave --grant out in a folder")
-    granted = _privileges(spark, f"SCHEMA {schema or namespace.schema}", grant.principal)
-    return [privilege for privilege in grant.privileges if privilege not in granted]
+    return missing_on(spark, f"SCHEMA {schema or namespace.schema}", grant.privileges, grant.principal)
 
 
 def missing_on(spark: SparkSession, held_on: str, privileges: Sequence[str], principal: str) -> list[str]:
@@ -77,7 +76,8 @@ def missing_on(spark: SparkSession, held_on: str, privileges: Sequence[str], pri
     ``held_on`` is the kind of an object and its quoted name, as in ``CATALOG `main```. Grants to groups do not count.
     """
     granted = _privileges(spark, held_on, principal)
-    return [] if "ALL PRIVILEGES" in granted else [privilege for privilege in privileges if privilege not in granted]
+    wanted = {"MANAGE"} if "ALL PRIVILEGES" in granted else {*privileges}  # MANAGE is not among all privileges
+    return [privilege for privilege in privileges if privilege in wanted - granted]
 
 
 def may_grant(spark: SparkSession, schema: str) -> bool:
@@ -134,4 +134,6 @@ def _is_member(spark: SparkSession, group: str) -> bool:
 def _privileges(spark: SparkSession, held_on: str, principal: str) -> set[str]:
     found = spark.sql(f"SHOW GRANTS {quoted(principal)} ON {held_on}").collect()
     # Databricks shows privileges with blanks, or as its API calls them.
-    return {row["ActionType"].replace("_", " ") for row in found if row["Principal"] == principal}
+    # The name of a user is the same in any case.
+    same = (row for row in found if row["Principal"].casefold() == principal.casefold())
+    return {row["ActionType"].replace("_", " ") for row in same}

@@ -49,6 +49,14 @@ def test_who_holds_all_is_granted_nothing() -> None:
     assert granted(Catalog(("analysts", "USE SCHEMA"), ("analysts", "SELECT")), "analysts=USE SCHEMA,SELECT") == []
 
 
+def test_all_privileges_are_enough_but_for_manage_and_names_of_users_have_any_case() -> None:
+    catalog = Catalog(("ann@example.com", "ALL PRIVILEGES"))
+    assert granted(catalog, "Ann@Example.com=USE SCHEMA,SELECT") == []
+    assert granted(catalog, "Ann@Example.com=SELECT,MANAGE") == [
+        "GRANT MANAGE ON SCHEMA `main`.`shop` TO `Ann@Example.com`"
+    ]
+
+
 def test_a_grant_that_is_refused_names_the_statement_for_the_owner() -> None:
     with pytest.raises(SetupError, match=r"has to run GRANT SELECT ON SCHEMA `main`\.`shop` TO `x`: you are not"):
         granted(Catalog(refuses=True), "x=SELECT")
