@@ -163,11 +163,11 @@ def updated(
 
 
 def _not_yours(document: Document, other: Document) -> str:
+    delete = f"kaspr-delta delete {other.ref.kind} {other.name} --app {other.application}"
     return (
         f"{document.file}:{document.line}: {document.kind} '{document.name}' of this schema is the application"
         f" {other.application}'s, applied from {other.file}: give this one another name, or {document.application} a"
-        f" schema of its own; if it is to move, first run: kaspr-delta delete {other.kind.removeprefix('Kaspr').lower()}"
-        f" {other.name} --app {other.application}"
+        f" schema of its own; if it is to move, first run: {delete}"
     )
 
 
