@@ -24,6 +24,9 @@ _BATCH_COLUMNS = ("checkpoint", "batch", "memo", "start")
 # The time at which a row of a typed table was written, in a column of ours.
 WRITTEN_AT = "_timestamp"
 
+COMMIT_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+"""The columns of a change feed beside those of its table."""
+
 UNCOMPARED = ("timestamp", WRITTEN_AT)
 """Columns with the time at which a row was written: rows that differ in them alone are shown as equal."""
 

@@ -23,7 +23,6 @@ from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import to_rows
 from kaspr_delta.engine.streams.stream_side import StreamSide, reached
-from kaspr_delta.engine.streams.table_versions import stream_time_in
 from kaspr_delta.engine.windows import passed_windows, window_starts
 from kaspr_delta.plan.definition.window import WindowPlan
 
@@ -111,8 +110,8 @@ def _grouped(records: DataFrame) -> DataFrame:
 
 def _in_windows(grouped: DataFrame, window: WindowPlan, times: Mapping[str, int]) -> DataFrame:
     """The records once for each open window of their time."""
-    so_far = F.unix_millis(stream_time_in(("stream",), "offset"))
-    timed = grouped.withColumn("now", F.greatest(so_far, _before(times)))
+    timed = SparkRows(grouped).so_far("so_far", "timestamp", ("stream",), ("offset",)).df
+    timed = timed.withColumn("now", F.greatest(F.unix_millis("so_far"), _before(times))).drop("so_far")
     at = F.unix_millis("timestamp")
     each = timed.withColumn("start", F.explode(window_starts(at, window)))
     is_open = F.col("start") + window.size + window.grace > F.col("now")

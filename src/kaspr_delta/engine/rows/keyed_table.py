@@ -5,7 +5,7 @@ Live rows are JSON text or, in a typed table, STRUCTs.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -44,12 +44,18 @@ from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.spec.ddl import columns_of_json, quoted
 from kaspr_delta.storage.arrow_types import arrow_schema
-from kaspr_delta.storage.layout import WRITTEN_AT
+from kaspr_delta.storage.layout import COMMIT_COLUMNS, WRITTEN_AT
 from kaspr_delta.storage.lazy_session import because
 from kaspr_delta.storage.tables import Commit, Scan, Tables
 
 CHANGED = "side STRING, key STRING, changed_at TIMESTAMP, version BIGINT"
 """The columns of changed keys: the time and the version of the commit that changed them."""
+
+# The rows of the change feed of a plain table.
+_CHANGES = (
+    "key STRING, value STRING, timestamp TIMESTAMP, _change_type STRING, _commit_version BIGINT,"
+    " _commit_timestamp TIMESTAMP"
+)
 
 
 def changed_keys(  # noqa: PLR0913, PLR0917  the table, and what is said of its keys
@@ -220,8 +226,7 @@ class KeyedTable:
         rows = self._stored_rows(spark, version, keys, few=few).filter(exists("key") & self.has_row)
         if unique_keys:
             return rows.with_columns(duplicate_count=nw.lit(1))
-        order = ("timestamp", "value" if self._is_ordered else "rank")
-        live = rows.newest(self.plan.row_key_columns, order, "duplicate_count")
+        live = rows.newest(self.plan.row_key_columns, self._order, "duplicate_count")
         return live if self._is_ordered else live.drop("rank")
 
     def with_text_values(self, rows: Rows) -> Rows:
@@ -232,6 +237,17 @@ class KeyedTable:
     def _is_ordered(self) -> bool:
         """Whether Spark compares values: it compares no maps."""
         return self.plan.row_type is None or not any(part.name == "MAP" for part in self.plan.row_type.parts())
+
+    @property
+    def _order(self) -> tuple[str, str]:
+        """The columns by which the greatest of several rows of one key counts."""
+        return "timestamp", "value" if self._is_ordered else "rank"
+
+    def _ranked(self, rows: DataFrame) -> Rows:
+        """Rows with all columns of ``_order``."""
+        if not self._is_ordered:
+            rows = rows.withColumn("rank", comparable(F.col("value"), self.plan.row_type))
+        return SparkRows(rows)
 
     @property
     def is_plain(self) -> bool:
@@ -255,19 +271,29 @@ class KeyedTable:
         windows = ("window_start", "window_end") if self.plan.window else ()
         stored = self.delta.read(spark, table, version)
         rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
-        if not self._is_ordered:
-            rows = rows.withColumn("rank", comparable(F.col("value"), self.plan.row_type))
-        return SparkRows(among(rows, keys, self.plan.row_key_columns, self.delta))
+        return SparkRows(among(self._ranked(rows).df, keys, self.plan.row_key_columns, self.delta))
 
-    def greatest(self, condition: Column) -> Column:
-        """An aggregate over rows of a key: of those for which a condition holds, the one that ``live_rows`` returns.
+    def changes(self, spark: SparkSession, after: int, upto: int) -> Rows:
+        """The rows that changed after a version, up to and with another one, as they were and became.
 
-        A STRUCT of timestamp and value (see ``row``).
+        Columns key, value and timestamp (see ``live_rows``), is_new, version, and at, the time of the commit. On the
+        driver if the table is plain, they are few, and no Spark job is needed.
         """
-        row = F.when(condition, F.struct("timestamp", "value"))
-        if self._is_ordered:
-            return F.max(row)
-        return F.max_by(row, F.when(condition, F.struct("timestamp", comparable(F.col("value"), self.plan.row_type))))
+        table, stored, here = self.plan.delta_name, ("key", "value", "timestamp"), None
+        if self.is_plain:
+            here = self.delta.changes_here(table, after + 1, upto, self.delta.limits.few, stored)
+        if here is None:
+            feed = self.delta.changes(spark, table, after + 1, upto)
+            rows = self._ranked(feed.select(self.key, self.row, self.timestamp, *COMMIT_COLUMNS))
+        else:
+            rows = LocalRows(spark, here.cast(arrow_schema(_CHANGES)))
+        is_new = (nw.col("_change_type") == "insert") | (nw.col("_change_type") == "update_postimage")
+        given = rows.with_columns(is_new=is_new, version=nw.col("_commit_version"), at=nw.col("_commit_timestamp"))
+        return given.drop(*COMMIT_COLUMNS)
+
+    def greatest(self, rows: Rows, on: Sequence[str], *first: str) -> Rows:
+        """Of rows of ``changes`` with equal columns ``on`` the greatest one by ``first``, then as in ``live_rows``."""
+        return rows.newest(on, (*first, *self._order))
 
     def write(self, given: Rows, *, timely: bool = False) -> None:
         """Bring keys to given values: columns key, value (text; NULL deletes), timestamp, one row per key.

@@ -118,7 +118,20 @@ class LocalRows:
     def newest(self, on: Sequence[str], order: Sequence[str], count: str | None = None) -> Rows:
         return self._with(last_of_each_key(_sorted(self.table, order), on, count))
 
-    def numbered(self, *order: str) -> Rows:
+    def so_far(self, name: str, of: str, by: Sequence[str], order: Sequence[str]) -> Rows:
+        rows = _sorted(self.table, order)
+        groups = zip(*(rows[column].to_pylist() for column in by), strict=True)
+        greatest, found = dict[tuple[Any, ...], Any](), list[Any]()
+        for group, value in zip(groups, rows[of].to_pylist(), strict=True):
+            if value is not None:
+                greatest[group] = max(greatest.get(group, value), value)
+            found.append(greatest.get(group))
+        return self._with(rows.append_column(name, pa.array(found, rows.schema.field(of).type)))
+
+    def least(self, column: str) -> Any:
+        return pc.min(self.table[column]).as_py()
+
+    def numbered(self, *order: str, within: str | None = None) -> Rows:
         rows = _sorted(self.table, order)
         return self._with(rows.append_column("seq", pa.array(range(rows.num_rows), pa.int64())))
 

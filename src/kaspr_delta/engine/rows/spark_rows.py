@@ -99,8 +99,21 @@ class SparkRows:
         of = [f"_order.{name}" for name in order] + [f"_rest.{name}" for name in rest]
         return self._with(rows.select(*on, *of, *([] if count is None else [count])))
 
-    def numbered(self, *order: str) -> Rows:
-        ordered = self.df.coalesce(MOST_TASKS).sortWithinPartitions(*order)
+    def so_far(self, name: str, of: str, by: Sequence[str], order: Sequence[str]) -> Rows:
+        from pyspark.sql import functions as F
+        from pyspark.sql.window import Window
+
+        until_now = Window.partitionBy(*by).orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)
+        return self._with(self.df.withColumn(name, F.max(of).over(until_now)))
+
+    def least(self, column: str) -> Any:
+        from pyspark.sql import functions as F
+
+        return collected(self.df.agg(F.min(column)))[0][0].as_py()
+
+    def numbered(self, *order: str, within: str | None = None) -> Rows:
+        rows = self.df.coalesce(MOST_TASKS) if within is None else self.spread(self.df, within)
+        ordered = rows.sortWithinPartitions(*order)
         return self._with(ordered.withColumn("seq", seq_of_rows()))
 
     def made(self, df: DataFrame, most: Size | None = None) -> Rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import md5
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -63,7 +64,9 @@ def is_json(text: Column) -> Column:
     return F.coalesce(quickly == mark, exactly == mark.cast("string"), F.lit(False))
 
 
-def _is_json(text: bytes) -> bool:
+def _is_json(text: bytes | None) -> bool:
+    if text is None:
+        return False
     try:
         parse(text)
     except SerializationError:
@@ -92,12 +95,20 @@ UNCHANGED = ValueFunction(lambda values: values, lambda values: values)
 """The value itself."""
 
 
-def event_time(timestamp: Column) -> Column:
-    """The time of the event that wrote a row, from the row's ``timestamp``; NULL if no event did.
-
-    The time of an event is a whole millisecond. The time of a write without an event is not, so that the two differ.
-    """
+def _event_time(timestamp: Column) -> Column:
     return F.when(F.unix_micros(timestamp) % 1_000 == 0, timestamp)
+
+
+def _event_times(timestamps: pa.ChunkedArray) -> pa.ChunkedArray:
+    whole = pc.equal(pc.floor_temporal(timestamps, unit="millisecond"), timestamps)
+    return pc.if_else(whole, timestamps, pa.scalar(None, timestamps.type))
+
+
+EVENT_TIME = ValueFunction(_event_time, _event_times)
+"""The time of the event that wrote a row, from the row's ``timestamp``; NULL if no event did.
+
+The time of an event is a whole millisecond. The time of a write without an event is not, so that the two differ.
+"""
 
 
 def write_time_in_spark() -> Column:

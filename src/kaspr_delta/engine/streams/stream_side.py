@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import end_of
+from kaspr_delta.engine.rows.spark_rows import SparkRows
+from kaspr_delta.engine.streams.arrived import arrived_records
 from kaspr_delta.engine.streams.event import Decoder, InputRecord, JoinedValue, records_of
 from kaspr_delta.engine.streams.output import partition_in
 from kaspr_delta.engine.streams.selector import Selector, problem
@@ -135,12 +138,25 @@ class StreamSide:
 
     def waits(self, spark: SparkSession, position: int) -> bool:
         newest = self.newest(spark)
-        return end_of(newest) > position and not self.between(spark, position, newest).isEmpty()
+        if end_of(newest) <= position:
+            return False
+        unread = self.between(spark, position, newest)
+        return unread.max_rows > 0 if isinstance(unread, LocalRows) else not unread.df.isEmpty()
 
-    def between(self, spark: SparkSession, position: int, version: int) -> DataFrame:
-        """The records after a position, up to and with a version of that table, which must not precede the position."""
-        name = self.plan.name
-        return self.source.between(spark, {name: position}, {name: end_of(version)})
+    def between(self, spark: SparkSession, position: int, version: int) -> Rows:
+        """The records after a position, up to and with a version of that table, which must not precede the position.
+
+        On the driver if they are few, and no Spark job is needed.
+        """
+        name, upto = self.plan.name, end_of(version)
+        few = self.arrived(spark, position, upto)
+        return SparkRows(self.source.between(spark, {name: position}, {name: upto})) if few is None else few
+
+    def arrived(self, spark: SparkSession, position: int, upto: int) -> LocalRows | None:
+        """The records after a position, up to and with another one; None if only Spark reads them, or if many."""
+        name, most = self.plan.name, self.delta.limits.few
+        found = arrived_records(self.source, {name: position}, {name: upto}, most)
+        return None if found is None else LocalRows(spark, found)
 
     def reading(self, selector: Selector | None = None, keys: TableText | None = None) -> ReadRecords:
         """Return the conversion to rows of RECORD. The reader sets the number of partitions of a channel."""

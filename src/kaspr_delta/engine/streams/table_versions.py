@@ -1,4 +1,4 @@
-"""The versions of a table's rows, and the version that a record of a stream sees.
+"""The versions of a table's rows.
 
 A stream-table join sees the table as it is when the record arrives. If one batch has both changes of the table and
 records of the stream, they are merged by the times of their heads, each side in the order in which it arrived. Kafka
@@ -11,114 +11,97 @@ keep the order of arrival: a record sees them if it was committed after them.
 
 from __future__ import annotations
 
+import base64
+
 import narwhals as nw
-from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.engine.rows.spark_rows import SparkRows
-from kaspr_delta.engine.rows.value_functions import event_time
+from kaspr_delta.engine.rows.rows import FALSE, Rows, ValueFunction, exists
+from kaspr_delta.engine.rows.value_functions import EVENT_TIME
+from kaspr_delta.engine.streams.output import partition_in
 from kaspr_delta.engine.streams.source import partition_of
 
+VERSION = ("order", "since", "committed", "value", "timestamp")
+"""The columns of a version, beside ``key``.
+
+A key has the ``value`` (NULL: no row) from the stream time ``since`` on, or from the commit time ``committed`` on (both
+NULL: from before the batch). Of several, the last in ``order`` counts.
+"""
 # The ``order`` of a row's version from before the batch: it precedes all changes.
-_BEFORE = -1
+_BEFORE = nw.lit(-1, nw.Int64)
+_IS_BEFORE = nw.col("order") == _BEFORE
 
 
-def newest_rows(table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None) -> DataFrame:
-    """The current version of every row, as if it had always existed. Columns as in ``versions``."""
-    return table.with_text_values(table.live_rows(spark, version, keys)).df.select("key", *_before())
+def newest_rows(table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None) -> Rows:
+    """The current version of every row, as if it had always existed: ``key`` and VERSION."""
+    return _always(table.with_text_values(table.live_rows(spark, version, keys)))
 
 
-def versions(table: KeyedTable, spark: SparkSession, after: int, upto: int, keys: Rows | None) -> DataFrame:
-    """The versions that rows had after version ``after`` of the table, and got up to ``upto``.
+def versions(table: KeyedTable, spark: SparkSession, after: int, upto: int, keys: Rows | None) -> Rows:
+    """The versions that rows had after version ``after`` of the table, and got up to ``upto``: ``key`` and VERSION.
 
-    Columns key, order, since, committed, value, timestamp. A key has the ``value`` (NULL: no row) from the stream time
-    ``since`` on, or from the commit time ``committed`` on (both NULL: from before the batch). Of several, the last in
-    ``order`` counts. ``keys`` restricts the rows to the keys in its column ``key``.
+    ``keys`` restricts the rows to the keys in its column ``key``.
     """
     unchanged = newest_rows(table, spark, upto, keys)
     if upto <= after:
         return unchanged
     changed = changed_rows(table, spark, after, upto)
-    changed = changed if keys is None else changed.join(keys.df.select("key"), "key", "left_semi")
-    return unchanged.join(changed, "key", "left_anti").unionByName(changed)
+    changed = changed if keys is None else changed.join(keys.select("key"), "key", "left_semi")
+    return unchanged.join(changed, "key", "left_anti").union(changed)
 
 
-def changed_rows(table: KeyedTable, spark: SparkSession, after: int, upto: int) -> DataFrame:
+def changed_rows(table: KeyedTable, spark: SparkSession, after: int, upto: int) -> Rows:
     """As ``versions``, for the changed rows only."""
-    changed = _changed(table, spark, after, upto)
-    were = changed.groupBy("key").agg(F.min_by("was", "version").alias("was"))
-    were = were.select("key", "was.*").select("key", *_before())
-    became = changed.select(
-        "key", F.col("version").alias("order"), "since", "committed", "became.value", "became.timestamp"
-    )
-    return were.unionByName(became)
-
-
-def by_key(rows: DataFrame, *also: str) -> DataFrame:
-    """All versions of a key in one row: columns key, versions, an array of structs; ``also`` names further fields."""
-    version = F.struct("order", "since", "committed", "value", "timestamp", *also)
-    return rows.groupBy("key").agg(F.sort_array(F.collect_list(version)).alias("versions"))
-
-
-def seen(among: Column) -> Column:
-    """The one of these versions that a record sees (columns stream_time, arrived): a struct, NULL if there is none."""
-
-    def is_seen(version: Column) -> Column:
-        in_time = version["since"].isNull() | (version["since"] <= F.col("stream_time"))
-        return in_time & (version["committed"].isNull() | (version["committed"] <= F.col("arrived")))
-
-    return F.try_element_at(F.filter(among, is_seen), F.lit(-1))
-
-
-def stream_time_in(partition: tuple[str, ...], *order: str | Column) -> Column:
-    """The greatest ``timestamp`` so far in a partition."""
-    so_far = Window.partitionBy(*partition).orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)
-    return F.max("timestamp").over(so_far)
-
-
-def _changed(table: KeyedTable, spark: SparkSession, after: int, upto: int) -> DataFrame:
-    """Per key and commit, the row before and after: columns key, version, was, became, since, committed, and others."""
-    feed = table.delta.changes(spark, table.plan.delta_name, after + 1, upto)
-    rows = feed.select(
-        table.key,
-        table.row,
-        table.timestamp,
-        F.col("_change_type").isin("insert", "update_postimage").alias("is_new"),
-        F.col("_commit_version").alias("version"),
-        F.col("_commit_timestamp").alias("at"),
-    )
-    rows = SparkRows(rows).with_columns(value=nw.when(table.has_row).then(nw.col("value"))).df
+    rows = table.changes(spark, after, upto)
+    rows = rows.with_columns(value=nw.when(table.has_row).then(nw.col("value")), earlier=nw.col("version") * -1)
+    rows = rows.with_columns(is_old=~nw.col("is_new"))
     # Of several rows of one key the newest counts, as in live rows.
-    commits = rows.groupBy("key", "version").agg(
-        table.greatest(~F.col("is_new")).alias("was"),
-        table.greatest(F.col("is_new")).alias("became"),
-        F.max("at").alias("at"),
+    were = table.greatest(rows, ("key",), "earlier", "is_old").filter(nw.col("is_old"))
+    became = table.greatest(rows, ("key", "version"), "is_new")
+    became = became.with_columns(
+        value=nw.when(nw.col("is_new")).then(nw.col("value")),
+        timestamp=nw.when(nw.col("is_new")).then(nw.col("timestamp")),
     )
-    commits = commits.withColumns({name: _as_text(table, name) for name in ("was", "became")})
-    partition = partition_of(table.as_bytes(F.col("key")), table.plan.partitions)
-    timed = commits.withColumns({"partition": partition, "timestamp": event_time(F.col("became.timestamp"))})
-    by_event = F.col("timestamp").isNotNull()
-    stream_time = stream_time_in(("partition",), "version", "timestamp", "key")
-    return timed.withColumns({"since": F.when(by_event, stream_time), "committed": F.when(~by_event, F.col("at"))})
+    became = became.derive("partition", _partition(table), "key").derive("event", EVENT_TIME, "timestamp")
+    became = became.so_far("stream_time", "event", ("partition",), ("version", "event", "key"))
+    by_event = exists("event")
+    became = table.with_text_values(became).select(
+        "key",
+        nw.col("version").alias("order"),
+        nw.when(by_event).then(nw.col("stream_time")).alias("since"),
+        nw.when(~by_event).then(nw.col("at")).alias("committed"),
+        "value",
+        nw.col("event").alias("timestamp"),
+    )
+    return _always(table.with_text_values(were)).union(became)
 
 
-def _as_text(table: KeyedTable, row: str) -> Column:
-    value = table.text_form.column(F.col(f"{row}.value")).alias("value")
-    return F.when(F.col(row).isNotNull(), F.struct(F.col(f"{row}.timestamp").alias("timestamp"), value))
-
-
-def in_their_own_time(rows: DataFrame) -> DataFrame:
+def in_their_own_time(rows: Rows) -> Rows:
     """Make versions from before the batch valid from the time of their event, or of their writing, on."""
-    own, event = F.col("timestamp"), event_time(F.col("timestamp"))
-    times = {"since": F.coalesce("since", event), "committed": F.coalesce("committed", F.when(event.isNull(), own))}
-    return rows.withColumns(
-        {name: F.when(F.col("order") == _BEFORE, time).otherwise(F.col(name)) for name, time in times.items()}
+    rows = rows.derive("event", EVENT_TIME, "timestamp")
+    written = nw.when(~exists("event")).then(nw.col("timestamp"))
+    return rows.with_columns(
+        since=nw.when(_IS_BEFORE).then(nw.col("event")).otherwise(nw.col("since")),
+        committed=nw.when(_IS_BEFORE).then(written).otherwise(nw.col("committed")),
+    ).drop("event")
+
+
+def _always(rows: Rows) -> Rows:
+    """Rows, with value and timestamp, as versions from before a batch."""
+    never = nw.when(FALSE).then(nw.col("timestamp"))
+    return rows.select("key", _BEFORE.alias("order"), never.alias("since"), never.alias("committed"), *VERSION[3:])
+
+
+def _partition(table: KeyedTable) -> ValueFunction:
+    """The partition of a key of a table, as on its changelog."""
+    most, raw = table.plan.partitions, table.has_raw_keys
+
+    def of(key: str | None) -> int:
+        return partition_in(most, None if key is None else base64.b64decode(key) if raw else key.encode())
+
+    return ValueFunction(
+        lambda key: partition_of(table.as_bytes(key), most),
+        lambda keys: pa.array(map(of, keys.to_pylist()), pa.int32()),
     )
-
-
-def _before() -> tuple[Column, ...]:
-    """The columns that make rows, with value and timestamp, versions from before a batch."""
-    order, never = F.lit(_BEFORE).cast("bigint").alias("order"), F.lit(None).cast("timestamp")
-    return order, never.alias("since"), never.alias("committed"), F.col("value"), F.col("timestamp")

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 _ROWS_OF_A_GROUP = 20_000
 # Seconds between one try of a commit and the next one. On this machine conflicts are rare: all commits take a lock.
 _PAUSES = (0.01, 0.02, 0.05, *[0.1] * 17)
-COMMIT_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
-"""The columns of a change feed beside those of its table."""
 # The metadata of a column in which Delta keeps its comment.
 _COMMENT = "comment"
 # delta-rs says so of a commit that removes rows, and raises the error of a conflict.

@@ -13,13 +13,12 @@ from kaspr_delta.spec.ddl import Column, columns_of, quoted
 from kaspr_delta.storage.arrow_types import frame_of
 from kaspr_delta.storage.dialect import DATAFUSION, SPARK
 from kaspr_delta.storage.folders import Folder, LocalFolder
-from kaspr_delta.storage.layout import CHANGE_FEED, CHECKPOINT_INTERVAL, KEY, Layout
+from kaspr_delta.storage.layout import CHANGE_FEED, CHECKPOINT_INTERVAL, COMMIT_COLUMNS, KEY, Layout
 from kaspr_delta.storage.lazy_session import because, is_running, session_of
 from kaspr_delta.storage.limits import Size
 from kaspr_delta.storage.namespace import FolderNamespace
 from kaspr_delta.storage.native.attempts import Attempts, NativeScan
 from kaspr_delta.storage.native.delta_rs import (
-    COMMIT_COLUMNS,
     DeltaRs,
     append_to,
     columns_in,

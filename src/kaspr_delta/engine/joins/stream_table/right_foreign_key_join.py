@@ -17,20 +17,18 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found, kinds_of
+from kaspr_delta.engine.joins.stream_table.seen import by_key, seen
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
-from kaspr_delta.engine.rows.local_rows import LocalRows, fetched, rows_within
+from kaspr_delta.engine.rows.local_rows import LocalRows, fetched
 from kaspr_delta.engine.rows.rows import Rows, exists, union_of
 from kaspr_delta.engine.rows.rows_by_key import few_keys
 from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import SelectKeys, Selector
 from kaspr_delta.engine.streams.table_versions import (
-    by_key,
     changed_rows,
     in_their_own_time,
     newest_rows,
-    seen,
-    stream_time_in,
 )
 from kaspr_delta.plan.definition.joins import RightForeignKeyJoinPlan
 from kaspr_delta.storage.layout import PROBLEM
@@ -58,7 +56,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
     def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         """Index the key that each row of the table refers to, and remove index rows that refer to nothing any more."""
         began, positions = self.start(spark, state)
-        versions = rows_within(newest_rows(self.right, spark, began.table, None), self.delta.limits.few)
+        versions = fetched(newest_rows(self.right, spark, began.table, None), self.delta.limits.few)
         rows = self._referring(versions)
         index = self.delta.read(spark, self.plan.index)
         gone = index.select(F.col("id").alias("key")).join(rows.df.select("key"), "key", "left_anti")
@@ -99,7 +97,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         if version <= before.table:
             return LocalRows.none(spark, _REFERRING)
         changed = changed_rows(self.right, spark, before.table, version)
-        return self._referring(rows_within(changed, self.delta.limits.few))
+        return self._referring(fetched(changed, self.delta.limits.few))
 
     def _referring(self, versions: Rows) -> Rows:
         extractor = Selector(self.plan.extractor, self.left.text, "rightExtractor", "foreign key", self.event_timeout)
@@ -115,18 +113,18 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
             unchanged = unchanged.join(few.df.select("look_up"), "look_up", "left_semi")
         indexed = unchanged.select(F.col("id").alias("key"), F.col("look_up").alias("fk"))
         keys = None if few is None else SparkRows(indexed)
-        stored = newest_rows(self.right, index.sparkSession, version, keys)
-        versions = stored.join(indexed, "key").unionByName(changed.df.drop("problem"))
+        stored = newest_rows(self.right, index.sparkSession, version, keys).df
+        versions: Rows = SparkRows(stored.join(indexed, "key").unionByName(changed.df.drop("problem")))
         if before.fresh:
             versions = in_their_own_time(versions)
-        referred = by_key(versions, "fk").withColumn("look_up", F.explode(F.array_distinct("versions.fk")))
+        referred = by_key(versions.df, "fk").withColumn("look_up", F.explode(F.array_distinct("versions.fk")))
         rows = F.sort_array(F.collect_list(F.struct("key", "versions")))
         return referred.groupBy("look_up").agg(rows.alias("rows"))
 
     def _joined(self, records: Rows, rows: DataFrame) -> DataFrame:
         """The rows of the log for rows of RECORD with the table rows that refer to them (``rows``)."""
-        timed = records.df.withColumn("stream_time", stream_time_in(("source", "partition"), "offset"))
-        met = timed.join(rows, "look_up", "left")
+        timed = records.so_far("stream_time", "timestamp", ("source", "partition"), ("offset",))
+        met = timed.df.join(rows, "look_up", "left")
         met_rows = F.transform(
             "rows", lambda row: F.struct(row["key"].alias("key"), seen(row["versions"]).alias("seen"))
         )

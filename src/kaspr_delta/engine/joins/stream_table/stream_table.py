@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import narwhals as nw
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.local_rows import are_few
+from kaspr_delta.engine.rows.local_rows import LocalRows, are_few
 from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.engine.rows.sequence import version_of
 from kaspr_delta.engine.streams.source import INPUT
@@ -90,7 +92,17 @@ class StreamTable(Resource[StreamTablePlanT]):
         positions = {"stream": position, "table": version}
         return began, {source: positions[source] for source in self.sources(spark)}
 
-    def rows_seen(self, spark: SparkSession, before: StreamTableState, version: int, keys: Rows | None) -> DataFrame:
+    def arrived(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, int]) -> Rows | None:
+        records = self.left.arrived(spark, after["stream"], upto["stream"])
+        if records is None or not self.follows_changes or after["table"] >= upto["table"]:
+            return records
+        table, limits = self.right.plan.delta_name, self.delta.limits
+        changed = self.delta.changes_here(table, after["table"] + 1, upto["table"], limits.few, ("key",))
+        if changed is None:
+            return None
+        return records.union(LocalRows(spark, pa.table([pa.nulls(changed.num_rows, pa.string())], names=["source"])))
+
+    def rows_seen(self, spark: SparkSession, before: StreamTableState, version: int, keys: Rows | None) -> Rows:
         """The versions of table rows that records of this batch may see (see ``table_versions.versions``)."""
         if not self.follows_changes:
             return newest_rows(self.right, spark, version, keys)
@@ -111,12 +123,9 @@ class StreamTable(Resource[StreamTablePlanT]):
         newest = self.left.newest(spark)
         if newest <= version_of(position) and are_few(self.delta.limits, arrived):
             return after  # Delta only splits commits of many files
-        waiting = self.left.between(spark, position, newest)
-        changes = self.delta.changes(spark, self.right.plan.delta_name, before.table + 1, version)
-        later = (
-            changes.select("_commit_version", "_commit_timestamp")
-            .crossJoin(waiting.agg(F.min("arrived").alias("first")))
-            .where(F.col("_commit_timestamp") > F.col("first"))
-        )
-        (first,) = later.agg(F.min("_commit_version")).collect()[0]
+        arrives = self.left.between(spark, position, newest).least("arrived")
+        if arrives is None:
+            return after
+        changed = self.right.changes(spark, before.table, version)
+        first = changed.filter(nw.col("at") > nw.lit(arrives)).least("version")
         return after if first is None else replace(after, table=first - 1)

@@ -7,33 +7,36 @@ row may wait for it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import Any
 
 import narwhals as nw
-from pyspark.sql import Column, DataFrame, SparkSession
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
-from kaspr_delta.engine.batch.dead_letters import problem_column
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found
+from kaspr_delta.engine.joins.stream_table.seen import with_row
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
-from kaspr_delta.engine.rows.local_rows import LocalRows, are_few, fetched
-from kaspr_delta.engine.rows.rows import Rows, exists, union_of
+from kaspr_delta.engine.rows.local_rows import LocalRows, are_few, fetched, few_or_all, union_all
+from kaspr_delta.engine.rows.rows import FALSE, TRUE, Rows, exists, first_of, text, with_problem
 from kaspr_delta.engine.rows.rows_by_key import few_keys
-from kaspr_delta.engine.rows.sequence import seq_of_rows
-from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import Selector
-from kaspr_delta.engine.streams.table_versions import by_key, newest_rows, seen, stream_time_in
+from kaspr_delta.engine.streams.table_versions import newest_rows
 from kaspr_delta.plan.definition.joins import StreamTableJoinPlan
-from kaspr_delta.storage.layout import PROBLEM
+from kaspr_delta.serde.instants import microseconds
 from kaspr_delta.storage.tables import Upsert
 
 # The columns of a waiting record, beside its ``id`` and ``left``.
 _WAITING = ("key", "look_up", "source", "timestamp", "until")
+# The digits of the greatest offset.
+_DIGITS = 19
 
 
 class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
@@ -67,7 +70,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         if records.max_rows != 0:
             after = replace(after, fresh=False)
             keys = few_keys(records.select(nw.col("look_up").alias("key")))
-            parts.append(self._joined(records.df, self.rows_seen(spark, before, version, keys)))
+            parts.append(self._joined(records, self.rows_seen(spark, before, version, keys)))
         return self._decision(records, parts, arrived.count(), after)
 
     def is_due(self, state: Mapping[str, Any], *, ending: bool) -> bool:
@@ -92,95 +95,104 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
             return None
         return Selector(self.plan.mapper, self.right.text, "extractor", "key", self.event_timeout)
 
-    def _decision(self, records: Rows, parts: list[DataFrame], rows_in: int, after: StreamTableState) -> Decision:
+    def _decision(self, records: Rows, parts: list[Rows], rows_in: int, after: StreamTableState) -> Decision:
         if not parts:
             return Decision(LocalRows.none(records.spark), rows_in, asdict(after))
-        rows = records.spread(union_of(parts), "partition")
         # Records that waited come first, then records of this batch in order of arrival.
-        rows = rows.sortWithinPartitions(F.col("waited").desc(), "id", "offset")
-        rows = rows.withColumn("seq", seq_of_rows()).drop("waited", "offset")
-        effects = records.made(rows, self.delta.limits.few)
+        effects = union_all(parts).numbered("came", "id", "offset", within="partition").drop("came", "offset")
+        if not isinstance(effects, LocalRows):
+            effects = records.made(effects.df, self.delta.limits.few)
         if self.plan.pending is not None:
             after = replace(after, until=self._first_to_give_up(effects, self.plan.pending))
         return Decision(effects, rows_in, asdict(after))
 
-    def _fits(self, value: Column) -> Column:
-        """Whether a value of the table can be read: SQL may have written text that is not JSON."""
-        return value.isNull() | self.right.readable.column(value)
+    def _fitting(self, rows: Rows, value: str) -> Rows:
+        """Add ``fits``: whether a value of the table can be read. SQL may have written text that is not JSON."""
+        return rows.derive("fits", self.right.readable, value).with_columns(fits=nw.col("fits") | ~exists(value))
 
-    def _joined(self, records: DataFrame, versions: DataFrame) -> DataFrame:
+    def _joined(self, records: Rows, versions: Rows) -> Rows:
         """The rows of the log for rows of RECORD and the versions of the table rows that they may see."""
-        timed = records.withColumn("stream_time", stream_time_in(("source", "partition"), "offset"))
-        rows = by_key(versions).withColumnRenamed("key", "look_up")
-        stored = seen(F.col("versions"))["value"]
+        timed = records.so_far("stream_time", "timestamp", ("source", "partition"), ("offset",))
+        met = with_row(timed, versions).filter(exists("value") | exists("problem"))
         if self.plan.pending is not None:  # the row may come later in the same batch: then the record need not wait
-            newest = F.try_element_at("versions", F.lit(-1))["value"]
-            stored = F.coalesce(stored, F.when(self._fits(newest), newest))
-        met = timed.join(rows, "look_up", "left").withColumn("stored", stored)
-        met = met.where(F.col("value").isNotNull() | F.col("problem").isNotNull())
-        fits = self._fits(F.col("stored"))
-        right = F.when(fits, F.col("stored"))
-        detail = F.lit("the row of the table is not JSON text: repair or delete it")
-        unreadable = problem_column("right value cannot be read", detail, F.col("stored"))
-        trouble = F.coalesce("problem", F.when(~fits, unreadable))
-        waits = F.lit(self.plan.pending is not None) & F.col("look_up").isNotNull() & F.col("stored").isNull()
-        shown = ~F.col("unreadable") & ~waits & (F.lit(self.plan.type == "left") | right.isNotNull())
-        kind = F.when(shown, F.lit("value")).when(waits | trouble.isNotNull(), F.lit("state"))
+            newest = nw.when(nw.col("fits")).then(nw.col("newest"))
+            met = self._fitting(met, "newest").with_columns(stored=nw.coalesce(nw.col("stored"), newest)).drop("fits")
+        met = self._fitting(met, "stored").with_columns(right=nw.when(nw.col("fits")).then(nw.col("stored")))
+        detail = text("the row of the table is not JSON text: repair or delete it")
+        reason = text("right value cannot be read")
+        met = with_problem(met, ~nw.col("fits"), reason=reason, detail=detail, value=nw.col("stored"))
+        waits = (exists("look_up") & ~exists("stored")) if self.plan.pending is not None else FALSE
+        met = met.with_columns(waits=waits, failed=exists("problem"))
+        shown = ~nw.col("unreadable") & ~nw.col("waits") & (TRUE if self.plan.type == "left" else exists("right"))
+        logged = nw.col("waits") | nw.col("failed")
+        met = met.with_columns(kind=first_of((shown, text("value")), (logged, text("state")), otherwise=text(None)))
         # An unreadable record shows its own key in its dead letter.
-        own_key = F.col("unreadable") | F.lit(self.plan.is_global)
-        return met.where(kind.isNotNull()).select(
-            F.when(own_key, F.col("key")).otherwise(F.col("look_up")).alias("key"),
-            kind.alias("kind"),
-            F.when(~F.col("unreadable"), F.col("value")).alias("left"),
-            right.alias("right"),
-            "timestamp",
-            "source",
-            "partition",
-            "offset",
-            F.lit(False).alias("waited"),
-            "look_up",
-            F.when(waits, F.concat_ws("/", "source", F.lpad(F.col("offset").cast("string"), 19, "0"))).alias("id"),
-            F.when(waits, _instant(_now() + (self.plan.pending or 0))).alias("until"),
-            F.when(waits, F.lit(True)).alias("live"),
-            trouble.alias("problem"),
-            trouble.isNotNull().alias("failed"),
+        own_key = TRUE if self.plan.is_global else nw.col("unreadable")
+        of_waiting = {"until": nw.lit(_instant(_now() + (self.plan.pending or 0))), "live": TRUE}
+        return (
+            met.filter(exists("kind"))
+            .extend(_with_numbers, "number STRING", _with_numbers_in_spark)
+            .select(
+                first_of((own_key, nw.col("key")), otherwise=nw.col("look_up")).alias("key"),
+                "kind",
+                nw.when(~nw.col("unreadable")).then(nw.col("value")).alias("left"),
+                "right",
+                "timestamp",
+                "source",
+                "partition",
+                "offset",
+                TRUE.alias("came"),
+                "look_up",
+                nw.when(nw.col("waits")).then(nw.concat_str("source", "number", separator="/")).alias("id"),
+                *(nw.when(nw.col("waits")).then(value).alias(name) for name, value in of_waiting.items()),
+                "problem",
+                "failed",
+            )
         )
 
-    def _no_longer_waiting(self, spark: SparkSession, version: int) -> DataFrame:
+    def _no_longer_waiting(self, spark: SparkSession, version: int) -> Rows:
         """The rows of the log for waiting records whose row has come, or whose time is over."""
-        waiting = self.delta.read(spark, self.plan.waiting)
-        found = newest_rows(self.right, spark, version, SparkRows(waiting.select(F.col("look_up").alias("key"))))
-        found = found.where(self._fits(F.col("value")))
-        found = found.select(F.col("key").alias("look_up"), F.col("value").alias("right"))
-        shown = F.col("right").isNotNull() | F.lit(self.plan.type == "left")
-        rows = waiting.join(found, "look_up", "left")
-        return rows.where(F.col("right").isNotNull() | (F.col("until") <= _instant(_now()))).select(
-            "key",
-            F.when(shown, "value").otherwise("state").alias("kind"),
-            "left",
-            "right",
-            "timestamp",
-            "source",
-            F.lit(0).alias("partition"),
-            F.lit(0).cast("bigint").alias("offset"),
-            F.lit(True).alias("waited"),
-            "look_up",
-            "id",
-            "until",
-            F.lit(False).alias("live"),
-            F.lit(None).cast(PROBLEM).alias("problem"),
-            F.lit(False).alias("failed"),
+        waiting = self._waiting(spark, "id", "left", *_WAITING)
+        found = newest_rows(self.right, spark, version, waiting.select(nw.col("look_up").alias("key")))
+        found = self._fitting(found, "value").filter(nw.col("fits"))
+        found = found.select(nw.col("key").alias("look_up"), nw.col("value").alias("right"))
+        shown = TRUE if self.plan.type == "left" else exists("right")
+        ended = nw.col("until") <= nw.lit(_instant(_now()))
+        return (
+            waiting.join(found, "look_up")
+            .filter(exists("right") | ended)
+            .select(
+                "key",
+                first_of((shown, text("value")), otherwise=text("state")).alias("kind"),
+                "left",
+                "right",
+                "timestamp",
+                "source",
+                nw.lit(0, nw.Int32).alias("partition"),
+                nw.lit(0, nw.Int64).alias("offset"),
+                FALSE.alias("came"),
+                "look_up",
+                "id",
+                "until",
+                FALSE.alias("live"),
+                FALSE.alias("failed"),
+            )
         )
+
+    def _waiting(self, spark: SparkSession, *columns: str) -> Rows:
+        """The waiting records: on the driver if they are few and no Spark job is needed."""
+        scan = self.delta.scan(spark, self.plan.waiting)
+        return few_or_all(scan, spark, columns, self.delta.limits.few)
 
     def _first_to_give_up(self, effects: Rows, pending: int) -> int | None:
         """A time before which no record that waits after this batch gives up; None if no record waits."""
-        waiting = self.delta.read(effects.spark, self.plan.waiting).select("id", "until")
+        waiting = self._waiting(effects.spark, "id", "until")
         few = are_few(self.delta.limits, effects)
         if few:
-            leaving = effects.df.where(~F.col("live")).select("id")
-            coming = effects.df.where("live").select("id", "until")
-            waiting = waiting.join(leaving, "id", "left_anti").unionByName(coming)
-        first: int | None = waiting.agg(F.min(F.unix_millis("until"))).collect()[0][0]
+            leaving, coming = effects.filter(~nw.col("live")).select("id"), effects.filter(nw.col("live"))
+            waiting = waiting.join(leaving, "id", "left_anti").union(coming.select("id", "until"))
+        least = waiting.least("until")
+        first = None if least is None else microseconds(least) // 1_000
         if few:
             return first
         # Many effects are not searched for waiting records: the first tick after their time finds whether any wait.
@@ -188,13 +200,23 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         return latest if first is None else min(first, latest)
 
     def _fold_waiting(self, rows: Rows) -> None:
-        states = rows.df.where(F.col("id").isNotNull()).select("id", "left", *_WAITING, "live")
+        states = rows.filter(exists("id")).select("id", "left", *_WAITING, "live")
         upsert = Upsert(on=("id",), compare=("left",), also=_WAITING, keep="live")
-        self.delta.merge(rows.spark, rows.made(states).frame, self.plan.waiting, upsert)
+        self.delta.merge(rows.spark, states.frame, self.plan.waiting, upsert)
 
 
-def _instant(milliseconds: int) -> Column:
-    return F.timestamp_millis(F.lit(milliseconds))
+def _with_numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Add ``number``: the offset as text, so that texts have the order of offsets."""
+    for batch in batches:
+        yield batch.append_column("number", pc.utf8_lpad(batch.column("offset").cast(pa.string()), _DIGITS, "0"))
+
+
+def _with_numbers_in_spark(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("number", F.lpad(F.col("offset").cast("string"), _DIGITS, "0"))
+
+
+def _instant(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=milliseconds)
 
 
 def _now() -> int:
