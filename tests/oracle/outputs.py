@@ -7,21 +7,22 @@ its version.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar, NamedTuple
-
-from pyspark.sql import Row
 
 from kaspr_delta import Application
 from kaspr_delta.api.records import milliseconds
 from kaspr_delta.api.table import Windowed
 from kaspr_delta.engine.rows.sequence import version_of
 from kaspr_delta.plan.names import default_channel
+from kaspr_delta.storage.layout import COMMIT_COLUMNS
+from kaspr_delta.storage.limits import Size
 from tests.oracle.case import Emission, text
 from tests.oracle.wrapping import joined, owner, unwrapped
 
+_ALL = Size(1 << 30, 1 << 30)
 RunOf = Callable[[int], int]
 """Returns the run that wrote a version of a Delta table."""
 
@@ -92,7 +93,7 @@ class TableOutput:
             number, own = owner(key, value)
             yield ResultRow(number, _key(own, *window), text(self.value(value)))
 
-    def _change(self, row: Row, run_of: RunOf) -> Result:
+    def _change(self, row: Mapping[str, Any], run_of: RunOf) -> Result:
         key, value = (None if row[name] is None else json.loads(row[name]) for name in ("key", "value"))
         number, own = owner(key, value)
         holds = value is not None and row["_change_type"] != "delete"
@@ -102,12 +103,15 @@ class TableOutput:
         return Result(run_of(row["_commit_version"]), number, emission)
 
 
-def changes(app: Application, name: str) -> list[Row]:
+def changes(app: Application, name: str) -> list[Mapping[str, Any]]:
     """The change feed of a table without old values of updates. In each commit deletions come first."""
     plan = app.table(name).table.plan
-    windows = ("window_start", "window_end") if plan.window else ()
-    feed = app.delta.changes(app.spark, plan.delta_name).where("_change_type <> 'update_preimage'")
-    rows = feed.select("key", "value", "timestamp", *windows, "_change_type", "_commit_version").collect()
+    columns = ("key", "value", "timestamp", *(("window_start", "window_end") if plan.window else ()))
+    newest = app.delta.newest(app._spark, plan.delta_name).version
+    feed = app.delta.changes_here(plan.delta_name, 0, newest, _ALL, columns)
+    if feed is None:
+        feed = app.delta.changes(app.spark, plan.delta_name).select(*columns, *COMMIT_COLUMNS).toArrow()
+    rows = (row for row in feed.to_pylist() if row["_change_type"] != "update_preimage")
     return sorted(rows, key=lambda row: (row["_commit_version"], row["_change_type"] != "delete"))
 
 

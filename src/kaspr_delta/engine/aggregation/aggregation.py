@@ -7,16 +7,14 @@ from functools import partial
 from typing import Any
 
 import narwhals as nw
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.fold_groups import Change, FoldGroups
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.decision import Folded
 from kaspr_delta.engine.batch.resource import Fold, Found, Resource, kinds_of
 from kaspr_delta.engine.rows.keyed_table import KeyedTable, state_table
-from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.engine.rows.spark_rows import SparkRows
+from kaspr_delta.engine.rows.local_rows import numbered_as
+from kaspr_delta.engine.rows.rows import FALSE, Rows, exists, text
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.engine.windows import pass_windows
 from kaspr_delta.plan.definition.joins import AggregationPlan, StreamPlan
@@ -39,18 +37,19 @@ class Aggregation(Resource[AggregationPlan]):
             return None
         return Selector(self.plan.group, self.table.text, "groupBy", "group", self.event_timeout, looks_up=False)
 
-    def folded(self, given: Rows, changes: DataFrame, values: TableText, *, anew: bool = False) -> Rows:
+    def folded(
+        self, given: Rows, changes: Rows, order: Sequence[str], values: TableText, *, anew: bool = False
+    ) -> Rows:
         """Fold changes into the rows of their groups before: rows of AGGREGATED.
 
-        ``changes`` (see ``Change``) are made by Spark of the ``given`` rows, with ``position``, a struct that orders
-        the changes of a group. With ``anew`` the groups had no rows.
+        ``changes`` (see ``Change``) are made of the ``given`` rows. ``order`` are columns that order the changes of a
+        group. With ``anew`` the groups had no rows.
         """
-        rows = changes if anew else changes.unionByName(self._before(changes), allowMissingColumns=True)
-        rows = given.spread(rows, "grp", "window_start")
-        # NULL positions sort first: the row that a group had before has none.
-        rows = rows.sortWithinPartitions("grp", "window_start", "position").select(*Change._fields)
+        rows = changes if anew else changes.union(self._before(changes))
+        # NULL sorts first: the row that a group had before has no order.
+        rows = numbered_as(given, rows, ("grp", "window_start", *order), ("grp", "window_start"))
         fold = FoldGroups(self.plan, values, self.table.text, self.event_timeout)
-        return given.made(rows).map(fold, AGGREGATED)
+        return rows.select(*Change._fields).map(fold, AGGREGATED)
 
     counted = ("kind",)
     failed = nw.col("kind") == "failed"
@@ -64,18 +63,16 @@ class Aggregation(Resource[AggregationPlan]):
     def afterwards(self, rows: Rows, found: Found) -> None:
         pass_windows(self.delta, rows, found, lambda _: self.application.known_table(self.plan.name))
 
-    def rows_before(self, groups: DataFrame) -> DataFrame:
+    def rows_before(self, groups: Rows) -> Rows:
         """The rows of the table for these groups (see ``KeyedTable.live_rows``)."""
-        keys = SparkRows(groups)
-        return self.table.with_text_values(self.table.live_rows(groups.sparkSession, None, keys)).df
+        return self.table.with_text_values(self.table.live_rows(groups.spark, None, groups))
 
-    def _before(self, changes: DataFrame) -> DataFrame:
+    def _before(self, changes: Rows) -> Rows:
         """The rows of the changed groups before the changes, as changes ``before``."""
-        groups = changes.select(F.col("grp").alias("key"), *self.table.plan.row_key_columns[1:])
-        before = self.rows_before(groups)
-        window = F.col("window_start") if self.table.plan.window else F.lit(None).cast("timestamp")
-        return before.select(
-            F.col("key").alias("grp"), window.alias("window_start"), F.lit("before").alias("op"), "value", "timestamp"
+        groups = changes.select(nw.col("grp").alias("key"), *self.table.plan.row_key_columns[1:])
+        window = nw.col("window_start") if self.table.plan.window else nw.when(FALSE).then(nw.col("timestamp"))
+        return self.rows_before(groups).select(
+            nw.col("key").alias("grp"), window.alias("window_start"), text("before").alias("op"), "value", "timestamp"
         )
 
     def _fold_writes(self, rows: Rows) -> None:
@@ -87,10 +84,10 @@ class Aggregation(Resource[AggregationPlan]):
     def written(self, rows: Rows) -> Rows:
         """The rows of the log that are written to the table (see ``KeyedTable.write``)."""
         windows = ("window_start", "stream") if self.table.plan.window else ()
-        return rows.made(rows.df.where("kind = 'write'").select("key", "value", "timestamp", *windows))
+        return rows.filter(nw.col("kind") == "write").select("key", "value", "timestamp", *windows)
 
 
-def failed_rows(rows: DataFrame, timestamp: Column | str = "timestamp", source: Column | str = "source") -> DataFrame:
-    """Rows with a problem as ``failed`` rows of the log."""
-    failed = rows.where(F.col("problem").isNotNull())
-    return failed.select(F.lit("failed").alias("kind"), "key", timestamp, source, "problem")
+def failed_rows(rows: Rows, **constants: nw.Expr) -> Rows:
+    """Rows with a problem as ``failed`` rows of the log; ``constants`` replace columns."""
+    failed = rows.filter(exists("problem")).with_columns(kind=text("failed"), **constants)
+    return failed.select("kind", "key", "timestamp", "source", "problem")

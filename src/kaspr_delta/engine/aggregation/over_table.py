@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+import narwhals as nw
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.aggregation import Aggregation, failed_rows
@@ -20,9 +21,10 @@ from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found, kinds_of
 from kaspr_delta.engine.joins.touched import touched_keys
 from kaspr_delta.engine.rows.keyed_table import KeyedTable, changed_keys
-from kaspr_delta.engine.rows.local_rows import LocalRows
-from kaspr_delta.engine.rows.rows import Rows, text, union_of
-from kaspr_delta.engine.rows.rows_by_key import few_keys
+from kaspr_delta.engine.rows.local_rows import LocalRows, union_all
+from kaspr_delta.engine.rows.rows import FALSE, TRUE, Rows, exists, later, same, text
+from kaspr_delta.engine.rows.rows_by_key import collected_with, few_keys, stored_rows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import SelectKeys
 from kaspr_delta.storage.layout import PROBLEM
 from kaspr_delta.storage.tables import Upsert
@@ -33,6 +35,9 @@ _GROUPED = (
     "key STRING, changed_at TIMESTAMP, value STRING, timestamp TIMESTAMP, duplicate_count BIGINT, old_grp STRING,"
     f" old_value STRING, grp STRING, problem {PROBLEM}"
 )
+
+# The columns by which changes of a group are in order.
+_ORDER = ("id", "step")
 
 
 class TableAggregation(Aggregation):
@@ -57,6 +62,9 @@ class TableAggregation(Aggregation):
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self.origin.feed(spark, str(self.plan.origin), start.positions["table"])
 
+    def arrived(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, int]) -> Rows | None:
+        return self.origin.arrived(spark, str(self.plan.origin), after["table"], upto["table"])
+
     def begin(self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool) -> Begun:
         """Compute all groups again from all rows, and delete groups that no row belongs to any more."""
         pinned = self.origin.newest(spark)
@@ -77,10 +85,12 @@ class TableAggregation(Aggregation):
         mine = [partial(self._fold_state, rows, kind, *own[kind]) for kind in own if kind in kinds_of(found)]
         return [*super().folds(rows, found, batches), *mine]
 
-    def rows_before(self, groups: DataFrame) -> DataFrame:
-        times = self.delta.read(groups.sparkSession, self.plan.group_times).withColumnRenamed("timestamp", "moved_to")
-        before = super().rows_before(groups).join(times, "key", "left")
-        return before.withColumn("timestamp", F.greatest("timestamp", "moved_to"))
+    def rows_before(self, groups: Rows) -> Rows:
+        before = super().rows_before(groups)
+        times = stored_rows(self.delta, groups.spark, self.plan.group_times, before.select("key"), {})
+        times = times.select("key", nw.col("timestamp").alias("moved_to"))
+        moved = later(nw.col("timestamp"), nw.col("moved_to"))
+        return before.join(times, "key").with_columns(timestamp=moved).drop("moved_to")
 
     def _recompute(
         self, changes: Rows, version: int | None = None, *, anew: bool = False, log_is_new: bool = False
@@ -98,70 +108,66 @@ class TableAggregation(Aggregation):
             version = self.origin.pin(changes.spark, upto).version
         # Step 3: recompute.
         grouped = self._grouped(touched.keys[side], version, anew=anew)
-        source = f"table/{side}"
-        folded = self.folded(grouped, _changes(grouped.df, source), self.origin.text, anew=anew)
+        source = text(f"table/{side}")
+        folded = self.folded(grouped, _changes(grouped, source), _ORDER, self.origin.text, anew=anew)
         # Step 4: difference. The fold does not write a group whose row is unchanged.
-        refused = touched.refused.with_columns(kind=text("failed"), source=text(source))
-        time = F.coalesce("timestamp", "changed_at").alias("timestamp")
-        failed = failed_rows(grouped.df, time, F.lit(source).alias("source"))
-        parts = [folded.df, failed, refused.select("kind", "key", "timestamp", "source", "problem").df]
+        refused = touched.refused.with_columns(kind=text("failed"), source=source)
+        failed = failed_rows(grouped, source=source, timestamp=_time())
+        parts = [folded, failed, refused.select("kind", "key", "timestamp", "source", "problem")]
         if again:
             parts += self._emptied(folded.df, grouped.df)
-        return Decision(grouped.made(union_of(parts)), touched.number)
+        return Decision(union_all(parts), touched.number)
 
     def _grouped(self, keys: Rows, version: int, *, anew: bool) -> Rows:
         """The touched rows (columns key, changed_at) with their groups and old contributions: rows of _GROUPED."""
         spark = keys.spark
-        rows = self.origin.live_rows(spark, version, few_keys(keys))
+        rows = collected_with(keys, self.origin.live_rows(spark, version, few_keys(keys)), self.delta)
         texts = self.origin.with_text_values(rows).select("key", "value", "timestamp", "duplicate_count")
-        known = self.delta.read(spark, self.plan.contributions)
-        known = known.where(F.lit(not anew)).select(
-            "key", F.col("grp").alias("old_grp"), F.col("value").alias("old_value")
-        )
-        found = keys.df.join(texts.df, "key", "left").join(known, "key", "left").select(*_COLUMNS)
+        found = keys.join(texts, "key")
+        if anew:
+            found = found.with_columns(old_grp=text(None), old_value=text(None))
+        else:
+            known = stored_rows(self.delta, spark, self.plan.contributions, keys, {})
+            known = known.select("key", nw.col("grp").alias("old_grp"), nw.col("value").alias("old_value"))
+            found = found.join(known, "key")
         group = SelectKeys("grp", self.origin.text, self.grouping, self.table.text, checked=True)
-        return keys.made(found).map(group, _GROUPED)
+        return found.select(*_COLUMNS).map(group, _GROUPED)
 
-    def _emptied(self, folded: DataFrame, grouped: DataFrame) -> list[DataFrame]:
+    def _emptied(self, folded: DataFrame, grouped: DataFrame) -> list[Rows]:
         """Deletions of rows and times of groups without rows, and of contributions of rows without a group."""
         rows = self.delta.read(folded.sparkSession, self.table.plan.delta_name).select(self.table.key)
         gone = rows.join(folded.where("kind = 'write'").select("key"), "key", "left_anti")
         left = grouped.where(F.col("grp").isNull())
-        return [
+        deleted = (
             gone.select("key", F.lit("write").alias("kind"), F.current_timestamp().alias("timestamp")),
             gone.select("key", F.lit("time").alias("kind"), F.lit(False).alias("live")),
             left.select("key", F.lit("contribution").alias("kind"), F.lit(False).alias("live")),
-        ]
+        )
+        return [SparkRows(one) for one in deleted]
 
     def _fold_state(self, rows: Rows, kind: str, table: str, columns: tuple[str, ...]) -> None:
-        changed = rows.df.where(F.col("kind") == kind).select("key", *columns, "live")
-        self.delta.merge(rows.spark, rows.made(changed).frame, table, Upsert(compare=columns, keep="live"))
+        changed = rows.filter(nw.col("kind") == kind).select("key", *columns, "live")
+        self.delta.merge(rows.spark, changed.frame, table, Upsert(compare=columns, keep="live"))
 
 
-def _changes(grouped: DataFrame, source: str) -> DataFrame:
-    """For each changed row: subtract its old contribution, and add its new one (see ``Change``)."""
-    same = F.col("grp").eqNullSafe(F.col("old_grp")) & F.col("value").eqNullSafe(F.col("old_value"))
-    about = (
-        F.coalesce("timestamp", "changed_at").alias("timestamp"),
-        F.lit(None).cast("timestamp").alias("window_start"),
-        F.lit(None).cast("string").alias("stream"),
-        F.lit(source).alias("source"),
-        F.col("key").alias("id"),
+def _changes(grouped: Rows, source: nw.Expr) -> Rows:
+    """For each changed row: subtract its old contribution, and add its new one (see ``Change``), with _ORDER."""
+    grp, old_grp, value, old_value = map(nw.col, ("grp", "old_grp", "value", "old_value"))
+    about = {
+        "timestamp": _time(),
+        "window_start": nw.when(FALSE).then(nw.col("timestamp")),
+        "stream": text(None),
+        "source": source,
+        "id": nw.col("key"),
+    }
+    taken_back = {"grp": old_grp, "op": text("subtract"), "value": old_value, "last": ~exists("grp")}
+    added = {"grp": grp, "op": text("add"), "value": value, "last": TRUE}
+    changed = grouped.filter(~(same("grp", "old_grp") & same("value", "old_value")))
+    return changed.each(
+        (exists("old_grp"), {**taken_back, **about, "step": nw.lit(0)}),
+        (exists("grp"), {**added, **about, "step": nw.lit(1)}),
     )
-    grp, old_grp = F.col("grp"), F.col("old_grp")
-    taken_back = _change("subtract", old_grp, F.col("old_value"), last=grp.isNull(), step=0)
-    added = _change("add", grp, F.col("value"), last=F.lit(True), step=1)
-    # One array per row instead of a union: so the groups of many rows are computed once.
-    both = F.array(F.when(old_grp.isNotNull(), taken_back), F.when(grp.isNotNull(), added))
-    changed = grouped.where(~same).withColumn("change", F.explode(F.array_compact(both)))
-    return changed.select("change.*", *about)
 
 
-def _change(op: str, group: Column, value: Column, *, last: Column, step: int) -> Column:
-    return F.struct(
-        group.alias("grp"),
-        F.lit(op).alias("op"),
-        value.alias("value"),
-        last.alias("last"),
-        F.struct("key", F.lit(step).alias("step")).alias("position"),
-    )
+def _time() -> nw.Expr:
+    return nw.coalesce(nw.col("timestamp"), nw.col("changed_at"))

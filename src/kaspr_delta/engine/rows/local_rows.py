@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kaspr_delta.engine.rows.rows import ArrowFunction, How, Rows, ValueFunction
+from kaspr_delta.engine.rows.sequence import seq_of_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.arrow_types import arrow_schema, arrow_schema_of, collected, frame_of
 from kaspr_delta.storage.lazy_session import is_running, runs_here
@@ -118,6 +119,12 @@ class LocalRows:
     def newest(self, on: Sequence[str], order: Sequence[str], count: str | None = None) -> Rows:
         return self._with(last_of_each_key(_sorted(self.table, order), on, count))
 
+    def each(self, *cases: tuple[nw.Expr, Mapping[str, nw.Expr]]) -> Rows:
+        parts = (
+            self.filter(condition).select(*(value.alias(name) for name, value in of.items())) for condition, of in cases
+        )
+        return reduce(lambda one, more: one.union(more), parts)
+
     def so_far(self, name: str, of: str, by: Sequence[str], order: Sequence[str]) -> Rows:
         rows = _sorted(self.table, order)
         groups = zip(*(rows[column].to_pylist() for column in by), strict=True)
@@ -131,7 +138,7 @@ class LocalRows:
     def least(self, column: str) -> Any:
         return pc.min(self.table[column]).as_py()
 
-    def numbered(self, *order: str, within: str | None = None) -> Rows:
+    def numbered(self, *order: str) -> Rows:
         rows = _sorted(self.table, order)
         return self._with(rows.append_column("seq", pa.array(range(rows.num_rows), pa.int64())))
 
@@ -254,6 +261,18 @@ def read_back(rows: Rows, most: Size) -> Rows:
 def union_all(several: Sequence[Rows]) -> Rows:
     """The rows of all, which are at least one; a missing column is NULL. Those without rows add no columns."""
     return reduce(lambda one, more: one.union(more), [rows for rows in several if rows.max_rows != 0] or several[:1])
+
+
+def numbered_as(given: Rows, made: Rows, order: Sequence[str], within: Sequence[str], most: Size | None = None) -> Rows:
+    """Rows that were ``made`` of given ones, with a column ``seq``, in order of some columns: where the given ones are.
+
+    In Spark they are in that order among the rows with equal columns ``within``. Spark's come to the driver up to
+    ``most``, if the given ones are there.
+    """
+    if isinstance(made, LocalRows):
+        return made.numbered(*order)
+    rows = given.spread(made.df, *within).sortWithinPartitions(*order)
+    return given.made(rows.withColumn("seq", seq_of_rows()), most)
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

@@ -9,7 +9,7 @@ Arrow batches runs on the driver or in Spark's Python workers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -105,17 +105,17 @@ class Rows(Protocol):
     def newest(self, on: Sequence[str], order: Sequence[str], count: str | None = None) -> Rows:
         """The greatest row of each key ``on`` by the columns of ``order``, NULL first; ``count``: how many it had."""
 
+    def each(self, *cases: tuple[nw.Expr, Mapping[str, nw.Expr]]) -> Rows:
+        """For each row, one row with the columns of each case whose condition holds."""
+
     def so_far(self, name: str, of: str, by: Sequence[str], order: Sequence[str]) -> Rows:
         """Add the greatest value of a column so far, among the rows of a group ``by``, in order of some columns."""
 
     def least(self, column: str) -> Any:
         """The least value of a column, without NULL; None if there is none. A Spark action unless on the driver."""
 
-    def numbered(self, *order: str, within: str | None = None) -> Rows:
-        """The rows with a column ``seq`` (see ``sequence``), in order of some columns.
-
-        In Spark, in that order among the rows with one value of ``within``, or of a partition.
-        """
+    def numbered(self, *order: str) -> Rows:
+        """The rows with a column ``seq`` (see ``sequence``), in order of some columns; in Spark, of a partition."""
 
     def made(self, df: DataFrame, most: Size | None = None) -> Rows:
         """Rows that Spark makes from these. If these are on the driver they are collected, up to ``most``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +99,18 @@ class SparkRows:
         of = [f"_order.{name}" for name in order] + [f"_rest.{name}" for name in rest]
         return self._with(rows.select(*on, *of, *([] if count is None else [count])))
 
+    def each(self, *cases: tuple[nw.Expr, Mapping[str, nw.Expr]]) -> Rows:
+        from pyspark.sql import functions as F
+
+        # One array per row instead of a union: so the rows are computed once.
+        rows, made = self.df, []
+        for number, (condition, of) in enumerate(cases):
+            named = {f"_{number}_{name}": value for name, value in of.items()}
+            rows = nw.from_native(rows).with_columns(**named, **{f"_{number}": condition}).to_native()
+            struct = F.struct(*(F.col(f"_{number}_{name}").alias(name) for name in of))
+            made.append(F.when(F.col(f"_{number}"), struct))
+        return self._with(rows.select(F.explode(F.array_compact(F.array(*made))).alias("_row")).select("_row.*"))
+
     def so_far(self, name: str, of: str, by: Sequence[str], order: Sequence[str]) -> Rows:
         from pyspark.sql import functions as F
         from pyspark.sql.window import Window
@@ -111,9 +123,8 @@ class SparkRows:
 
         return collected(self.df.agg(F.min(column)))[0][0].as_py()
 
-    def numbered(self, *order: str, within: str | None = None) -> Rows:
-        rows = self.df.coalesce(MOST_TASKS) if within is None else self.spread(self.df, within)
-        ordered = rows.sortWithinPartitions(*order)
+    def numbered(self, *order: str) -> Rows:
+        ordered = self.df.coalesce(MOST_TASKS).sortWithinPartitions(*order)
         return self._with(ordered.withColumn("seq", seq_of_rows()))
 
     def made(self, df: DataFrame, most: Size | None = None) -> Rows:

@@ -24,7 +24,7 @@ from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found
 from kaspr_delta.engine.joins.stream_table.seen import with_row
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
-from kaspr_delta.engine.rows.local_rows import LocalRows, are_few, fetched, few_or_all, union_all
+from kaspr_delta.engine.rows.local_rows import LocalRows, are_few, fetched, few_or_all, numbered_as, union_all
 from kaspr_delta.engine.rows.rows import FALSE, TRUE, Rows, exists, first_of, text, with_problem
 from kaspr_delta.engine.rows.rows_by_key import few_keys
 from kaspr_delta.engine.streams.selector import Selector
@@ -99,9 +99,9 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         if not parts:
             return Decision(LocalRows.none(records.spark), rows_in, asdict(after))
         # Records that waited come first, then records of this batch in order of arrival.
-        effects = union_all(parts).numbered("came", "id", "offset", within="partition").drop("came", "offset")
-        if not isinstance(effects, LocalRows):
-            effects = records.made(effects.df, self.delta.limits.few)
+        order = ("came", "id", "offset")
+        effects = numbered_as(records, union_all(parts), order, ("partition",), self.delta.limits.few)
+        effects = effects.drop("came", "offset")
         if self.plan.pending is not None:
             after = replace(after, until=self._first_to_give_up(effects, self.plan.pending))
         return Decision(effects, rows_in, asdict(after))
