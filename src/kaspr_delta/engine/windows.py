@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
-from pyspark.sql import Column, Row
-from pyspark.sql import functions as F
+import narwhals as nw
 
 from kaspr_delta.engine.batch.resource import Found, kinds_of
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
@@ -13,18 +14,10 @@ from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.plan.definition.resources import TablePlan
-from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.storage.tables import Tables
 
 # The kinds of log rows that report windows which a stream has passed.
 _PASSED = ("close", "expire")
-
-
-def window_starts(at: Column, window: WindowPlan) -> Column:
-    """``WindowPlan.starts`` in Spark: an array, for instants in milliseconds since 1970."""
-    last = at - F.pmod(at, F.lit(window.step))
-    first = at - window.size + 1 + F.pmod(F.lit(window.size - 1) - at, F.lit(window.step))
-    return F.sequence(first, last, F.lit(window.step))
 
 
 def passed_windows(table: str, clock: Clock) -> Iterator[Effect]:
@@ -41,18 +34,18 @@ def passed_windows(table: str, clock: Clock) -> Iterator[Effect]:
                 yield Effect(kind, table, None, None, timestamp=upto * 1_000, window_start=start, stream=stream)
 
 
-def pass_windows(delta: Tables, rows: Rows, found: Found, table_of: Callable[[Row], TablePlan]) -> None:
+def pass_windows(delta: Tables, rows: Rows, found: Found, table_of: Callable[[Mapping[str, Any]], TablePlan]) -> None:
     """Show the windows that closed, then remove those that expired (see ``passed_windows``).
 
     ``rows`` are those of the log: columns kind, stream, window_start, timestamp. ``found`` has their kinds.
     """
     if not kinds_of(found).intersection(_PASSED):
         return
-    passed = rows.df.where(F.col("kind").isin(*_PASSED)).collect()
+    passed = rows.filter(nw.col("kind").is_in(_PASSED)).collect().to_pylist()
     for row in sorted(passed, key=lambda row: str(row["kind"])):
         table, stream, upto = table_of(row), row["stream"], row["timestamp"]
         if row["kind"] == "close":
             KeyedTable(delta, table).show(rows.spark, table.state, stream, row["window_start"], upto)
             continue
         for name in table.delta_tables:
-            delta.delete(rows.spark, name, "stream = {stream} AND window_end <= {end}", stream=stream, end=upto)
+            KeyedTable(delta, replace(table, delta_name=name)).expire(rows.spark, stream, upto)

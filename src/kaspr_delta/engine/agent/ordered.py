@@ -7,27 +7,29 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import narwhals as nw
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.by_column import quickest
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.state import most_of
 from kaspr_delta.engine.agent.table_state import Cell, RowKey, TableState
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.effect import Effect, to_arrow
 from kaspr_delta.engine.streams.event import Decoder, records_of
 from kaspr_delta.engine.windows import passed_windows
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, pass_on_interruption
-from kaspr_delta.serde.instants import moment_of
+from kaspr_delta.serde.instants import microseconds, moment_of
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
-from kaspr_delta.storage.arrow_types import collected
+from kaspr_delta.storage.arrow_types import arrow_schema, batch_of
 from kaspr_delta.storage.limits import Limits
+
+_CELLS = arrow_schema("key STRING, window_start TIMESTAMP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +44,21 @@ class PinnedReader:
         wanted: Any = list(row_keys)
         if self.table.plan.window is not None:
             cells = [(cell.key, moment_of(cell.start * 1_000)) for cell in wanted]
-            wanted = SparkRows(self.spark.createDataFrame(cells, "key STRING, window_start TIMESTAMP"))
+            wanted = LocalRows(self.spark, pa.Table.from_batches([batch_of(cells, _CELLS)]))
         return self._values(self.table.live_rows(self.spark, self.version, wanted))
 
     def scan(self, start: int | None) -> dict[RowKey, str]:
         rows = self.table.live_rows(self.spark, self.version, few=True)
         if start is not None:
-            rows = rows.made(rows.df.where(F.col("window_start") == moment_of(start * 1_000)))
+            rows = rows.filter(nw.col("window_start") == nw.lit(moment_of(start * 1_000)))
         return self._values(rows)
 
     def _values(self, rows: Rows) -> dict[RowKey, str]:
-        if self.table.plan.window is None:
-            found = self.table.with_text_values(rows.select("key", "value")).collect()
-            row_keys: Iterable[RowKey] = found["key"].to_pylist()
-        else:
-            texts = self.table.with_text_values(rows).df
-            found = collected(texts.select("key", F.unix_millis("window_start").alias("start"), "value"))
-            row_keys = map(Cell, found["key"].to_pylist(), found["start"].to_pylist())
+        found = self.table.with_text_values(rows.select(*self.table.plan.row_key_columns, "value")).collect()
+        row_keys: Iterable[RowKey] = found["key"].to_pylist()
+        if self.table.plan.window is not None:
+            starts = (microseconds(start) // 1_000 for start in found["window_start"].to_pylist())
+            row_keys = map(Cell, found["key"].to_pylist(), starts)
         return dict(zip(row_keys, found["value"].to_pylist(), strict=True))
 
 

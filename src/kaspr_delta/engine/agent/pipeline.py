@@ -105,7 +105,7 @@ class Pipeline(EffectResource[PlanT]):
     def _needs_no_spark(self, spark: SparkSession) -> bool:
         """Whether the pipeline's tables are read and written without Spark."""
         tables = [state_table(self.delta, self.application.table_or_result(name)) for name in self.plan.tables]
-        return all(one.is_plain and self.delta.scan(spark, one.plan.delta_name).reads_files for one in tables)
+        return all(one.has_text and self.delta.scan(spark, one.plan.delta_name).reads_files for one in tables)
 
     def clocks(self, state: AgentState) -> dict[str, Clock]:
         """The stream times of the pipeline's tables with windows, as the previous batch left them."""

@@ -11,12 +11,13 @@ from datetime import datetime
 
 import narwhals as nw
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.local_rows import LocalRows, few_or_all
 from kaspr_delta.engine.rows.row_texts import upsert_of
-from kaspr_delta.engine.rows.rows import Rows, ValueFunction, exists, text
+from kaspr_delta.engine.rows.rows import FALSE, TRUE, Rows, ValueFunction, exists, text
 from kaspr_delta.engine.rows.rows_by_key import Keys, among, found_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.typed_columns import (
@@ -48,6 +49,8 @@ from kaspr_delta.storage.layout import COMMIT_COLUMNS, WRITTEN_AT
 from kaspr_delta.storage.lazy_session import because
 from kaspr_delta.storage.tables import Commit, Scan, Tables
 
+# The rows of windows of a stream that have ended.
+_ENDED = "stream = {stream} AND window_end <= {end}"
 CHANGED = "side STRING, key STRING, changed_at TIMESTAMP, version BIGINT"
 """The columns of changed keys: the time and the version of the commit that changed them."""
 
@@ -185,7 +188,7 @@ class KeyedTable:
 
     def arrived(self, spark: SparkSession, side: str, after: int, upto: int) -> Rows | None:
         """The rows of ``feed`` up to a version, on the driver; None if only Spark reads them, or if they are many."""
-        if not self.is_plain:
+        if not self.has_text:
             return None
         if after >= upto:
             return LocalRows.none(spark, CHANGED)
@@ -199,7 +202,7 @@ class KeyedTable:
 
     def keys(self, spark: SparkSession, side: str, commit: Commit) -> Rows:
         """All keys at a version, as if its commit had changed them. Columns as in ``feed``."""
-        if self.is_plain:
+        if self.has_text:
             return changed_keys(self.delta, spark, self.plan.delta_name, side, commit, commit.version)
         because(spark, f"only Spark reads the keys of '{self.plan.delta_name}'")
         rows = self.delta.read(spark, self.plan.delta_name, commit.version)
@@ -250,25 +253,26 @@ class KeyedTable:
         return SparkRows(rows)
 
     @property
-    def is_plain(self) -> bool:
+    def has_text(self) -> bool:
         """Whether the table stores keys and values as the text that the engine has."""
         serializers = (self.plan.serializers.key, self.plan.serializers.value)
-        return not (self.plan.has_types or self.plan.joined or self.plan.window or "raw" in serializers)
+        return not (self.plan.has_types or self.plan.joined or "raw" in serializers)
 
     def _stored_rows(self, spark: SparkSession, version: int | None, keys: Keys, *, few: bool = False) -> Rows:
         """Stored rows of these keys: columns key, value, timestamp, those of windows, and rank unless ``_is_ordered``.
 
-        On the driver if the table is plain, the keys are known texts, and no Spark job is needed.
+        On the driver if the table stores text, the keys are known texts, and no Spark job is needed.
         """
-        table = self.plan.delta_name
+        table, windows = self.plan.delta_name, ("window_start", "window_end") if self.plan.window else ()
+        columns = ("key", "value", "timestamp", *windows)
         known = keys.distinct("key") if isinstance(keys, LocalRows) else keys
-        if self.is_plain and isinstance(known, Collection):
-            found = found_rows(self.delta, spark, table, {"key": known}, version)
-            return found.select("key", "value", "timestamp")
-        if self.is_plain and few:
-            scan = self.delta.scan(spark, table, version)
-            return few_or_all(scan, spark, ("key", "value", "timestamp"), self.delta.limits.looked_up)
-        windows = ("window_start", "window_end") if self.plan.window else ()
+        if self.has_text and isinstance(known, Collection):
+            found = found_rows(self.delta, spark, table, {"key": known}, version).select(*columns)
+            if windows and isinstance(keys, LocalRows):
+                found = found.join(keys, [*self.plan.row_key_columns], "left_semi")
+            return found
+        if self.has_text and few:
+            return few_or_all(self.delta.scan(spark, table, version), spark, columns, self.delta.limits.looked_up)
         stored = self.delta.read(spark, table, version)
         rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
         return SparkRows(among(self._ranked(rows).df, keys, self.plan.row_key_columns, self.delta))
@@ -277,10 +281,10 @@ class KeyedTable:
         """The rows that changed after a version, up to and with another one, as they were and became.
 
         Columns key, value and timestamp (see ``live_rows``), is_new, version, and at, the time of the commit. On the
-        driver if the table is plain, they are few, and no Spark job is needed.
+        driver if the table stores text, they are few, and no Spark job is needed.
         """
         table, stored, here = self.plan.delta_name, ("key", "value", "timestamp"), None
-        if self.is_plain:
+        if self.has_text:
             here = self.delta.changes_here(table, after + 1, upto, self.delta.limits.few, stored)
         if here is None:
             feed = self.delta.changes(spark, table, after + 1, upto)
@@ -305,8 +309,12 @@ class KeyedTable:
 
     def as_stored(self, given: Rows) -> Rows:
         """Rows for ``write`` as the table stores them, with the column ``keep``."""
-        if self.is_plain:
-            return given.with_columns(keep=exists("value")).select("key", "value", "timestamp", "keep")
+        if self.has_text:
+            given, windows = given.with_columns(keep=exists("value")), list[str]()
+            if self.plan.window is not None:
+                given = given.derive("window_end", _later_by(self.plan.window.size), "window_start")
+                windows = ["window_start", "window_end", "stream"]
+            return given.select("key", "value", "timestamp", *windows, "keep")
         return given.made(self._to_stored(given.df))
 
     def _to_stored(self, rows: DataFrame) -> DataFrame:
@@ -321,7 +329,7 @@ class KeyedTable:
         serializers = self.plan.serializers
         columns = [_to_stored("key", serializers.key), _to_stored("value", serializers.value), F.col("timestamp")]
         if self.plan.window is not None:
-            end = F.timestamp_millis(F.unix_millis("window_start") + self.plan.window.size).alias("window_end")
+            end = _later_by(self.plan.window.size).column(F.col("window_start")).alias("window_end")
             columns += [F.col("window_start"), end, F.col("stream")]
         return rows.select(*columns, keep)
 
@@ -339,9 +347,22 @@ class KeyedTable:
 
     def show(self, spark: SparkSession, source: str, stream: str, after: datetime | None, upto: datetime) -> None:
         """Copy the rows of a stream whose windows end in a span of time from another Delta table."""
-        rows = self.delta.read(spark, source).where((F.col("stream") == stream) & (F.col("window_end") <= upto))
-        rows = rows if after is None else rows.where(F.col("window_end") > after)
-        self._merge(SparkRows(rows.withColumn("keep", F.expr("true"))))
+        rows = self.delta.scan(spark, source).where(_ENDED, stream=stream, end=upto)
+        rows = rows if after is None else rows.where("window_end > {after}", after=after)
+        self._merge(self._windows(rows, spark).with_columns(keep=TRUE))
+
+    def expire(self, spark: SparkSession, stream: str, upto: datetime) -> None:
+        """Remove the rows of a stream whose windows end up to a time."""
+        rows = self._windows(self.delta.scan(spark, self.plan.delta_name).where(_ENDED, stream=stream, end=upto), spark)
+        if isinstance(rows, LocalRows):
+            self._merge(rows.with_columns(keep=FALSE))
+        else:
+            self.delta.delete(spark, self.plan.delta_name, _ENDED, stream=stream, end=upto)
+
+    def _windows(self, scan: Scan, spark: SparkSession) -> Rows:
+        """Rows as the table stores them: on the driver if they are few and no Spark job is needed."""
+        values = ("key", "value", "timestamp", "window_start", "window_end", "stream")
+        return few_or_all(scan, spark, values, self.delta.limits.few)
 
     def _merge(self, stored: Rows, *, timely: bool = False) -> None:
         """Merge rows as the table stores them; those without ``keep`` are deleted. ``timely`` as in ``write``."""
@@ -367,3 +388,11 @@ def _as_json(column: str, side: TablePlan) -> Column:
 
 def _to_stored(column: str, serializer: SerializerName) -> Column:
     return (bytes_of(F.col(column)) if serializer == "raw" else F.col(column)).alias(column)
+
+
+def _later_by(milliseconds: int) -> ValueFunction:
+    """A time so much later."""
+    length = pa.scalar(milliseconds * 1_000, pa.duration("us"))
+    return ValueFunction(
+        lambda time: F.timestamp_millis(F.unix_millis(time) + milliseconds), lambda times: pc.add(times, length)
+    )

@@ -92,11 +92,14 @@ class LocalRows:
         batches = list(function(self.table.to_batches()))
         return self._with(pa.Table.from_batches(batches) if batches else schema.empty_table())
 
-    def join(self, other: Rows, on: str, how: How = "left") -> Rows:
+    def join(self, other: Rows, on: str | Sequence[str], how: How = "left") -> Rows:
         if not isinstance(other, LocalRows):
             return self.in_spark().join(other, on, how)
         # Arrow's own join takes no nested columns.
-        found = pc.index_in(self.table[on], value_set=other.table[on], skip_nulls=True)
+        if isinstance(on, str):
+            found = pc.index_in(self.table[on], value_set=other.table[on], skip_nulls=True)
+        else:
+            found = _index_in(self.table.select(on), other.table.select(on))
         if how == "left_semi":
             return self._with(self.table.filter(found.is_valid()))
         if how == "left_anti":
@@ -105,7 +108,7 @@ class LocalRows:
         if how == "inner":
             rows, found = rows.filter(found.is_valid()), found.drop_null()
         for name in other.columns:
-            if name != on:
+            if name not in ([on] if isinstance(on, str) else on):
                 rows = rows.append_column(name, other.table[name].take(found))
         return self._with(rows)
 
@@ -273,6 +276,13 @@ def numbered_as(given: Rows, made: Rows, order: Sequence[str], within: Sequence[
         return made.numbered(*order)
     rows = given.spread(made.df, *within).sortWithinPartitions(*order)
     return given.made(rows.withColumn("seq", seq_of_rows()), most)
+
+
+def _index_in(rows: pa.Table, among: pa.Table) -> pa.Array:
+    """The number of the row that is equal, for each of the rows; NULL if there is none. NULL equals nothing."""
+    places = {tuple(row.values()): place for place, row in enumerate(among.to_pylist())}
+    found = (None if None in row.values() else places.get(tuple(row.values())) for row in rows.to_pylist())
+    return pa.array(found, pa.int32())
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

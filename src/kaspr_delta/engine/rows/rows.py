@@ -96,8 +96,8 @@ class Rows(Protocol):
     def map(self, function: ArrowFunction, schema: str) -> Rows:
         """Apply a function over Arrow batches that returns rows with these columns, given as DDL."""
 
-    def join(self, other: Rows, on: str, how: How = "left") -> Rows:
-        """Join with rows that have each value of the column ``on`` at most once. NULL equals nothing."""
+    def join(self, other: Rows, on: str | Sequence[str], how: How = "left") -> Rows:
+        """Join with rows that have each value of the columns ``on`` at most once. NULL equals nothing."""
 
     def union(self, other: Rows) -> Rows:
         """The rows of both; a column that one of them lacks is NULL. Columns of an empty ``other`` may be lost."""

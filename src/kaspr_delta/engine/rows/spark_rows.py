@@ -75,11 +75,12 @@ class SparkRows:
     def map(self, function: ArrowFunction, schema: str) -> Rows:
         return SparkRows(self.df.mapInArrow(function, schema))
 
-    def join(self, other: Rows, on: str | list[str], how: How = "left") -> Rows:
+    def join(self, other: Rows, on: str | Sequence[str], how: How = "left") -> Rows:
         from pyspark.sql import functions as F
 
+        keys = on if isinstance(on, str) else [*on]
         # A broadcast avoids a shuffle, which sends all rows of a hot key to one task.
-        return self._with(self.df.join(other.df if other.max_rows is None else F.broadcast(other.df), on, how))
+        return self._with(self.df.join(other.df if other.max_rows is None else F.broadcast(other.df), keys, how))
 
     def union(self, other: Rows) -> Rows:
         if other.max_rows == 0:
