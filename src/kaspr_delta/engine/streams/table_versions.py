@@ -34,9 +34,12 @@ _BEFORE = nw.lit(-1, nw.Int64)
 _IS_BEFORE = nw.col("order") == _BEFORE
 
 
-def newest_rows(table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None) -> Rows:
-    """The current version of every row, as if it had always existed: ``key`` and VERSION."""
-    return _always(table.with_text_values(table.live_rows(spark, version, keys)))
+def newest_rows(table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None, *, few: bool = False) -> Rows:
+    """The current version of every row, as if it had always existed: ``key`` and VERSION.
+
+    ``keys`` and ``few`` are those of ``live_rows``.
+    """
+    return _always(table.with_text_values(table.live_rows(spark, version, keys, few=few)))
 
 
 def versions(table: KeyedTable, spark: SparkSession, after: int, upto: int, keys: Rows | None) -> Rows:

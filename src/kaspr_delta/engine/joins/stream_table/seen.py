@@ -6,8 +6,9 @@ A record sees the last of the row's versions that began before it (see ``streams
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -15,7 +16,10 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.table_versions import VERSION
+
+_Version: TypeAlias = Mapping[str, Any]
 
 
 def with_row(records: Rows, versions: Rows) -> Rows:
@@ -30,7 +34,24 @@ def with_row(records: Rows, versions: Rows) -> Rows:
     met = records.df.join(rows, "look_up", "left")
     met = met.withColumn("stored", seen(F.col("versions"))["value"])
     met = met.withColumn("newest", F.try_element_at("versions", F.lit(-1))["value"])
-    return records.made(met.drop("versions"))
+    return SparkRows(met.drop("versions"))
+
+
+def with_rows(records: Rows, versions: Rows) -> Rows:
+    """Repeat rows of RECORD, with ``stream_time``, for each row of the table that refers to their ``look_up``.
+
+    Adds ``row``, the key of that row, and ``right``, its value, both as the record sees it; NULL, once, if it sees
+    none. ``versions`` are those of ``table_versions`` with ``fk``, the key that the row refers to.
+    """
+    if isinstance(records, LocalRows) and isinstance(versions, LocalRows):
+        return _with_rows_here(records, versions)
+    each = by_key(versions.df, "fk").withColumn("look_up", F.explode(F.array_distinct("versions.fk")))
+    met = each.groupBy("look_up").agg(F.collect_list(F.struct("key", "versions")).alias("rows"))
+    rows = F.transform("rows", lambda row: F.struct(row["key"].alias("key"), seen(row["versions"]).alias("seen")))
+    holding = F.filter(rows, lambda row: row["seen"]["fk"] == F.col("look_up"))
+    repeated = records.df.join(met, "look_up", "left").withColumn("_row", F.explode_outer(holding)).drop("rows")
+    added = {"row": F.col("_row.key"), "right": F.col("_row.seen.value")}
+    return SparkRows(repeated.withColumns(added).drop("_row"))
 
 
 def by_key(rows: DataFrame, *also: str) -> DataFrame:
@@ -49,24 +70,53 @@ def seen(among: Column) -> Column:
 
 
 def _with_row_here(records: LocalRows, versions: LocalRows) -> Rows:
-    by_key = defaultdict[str, list[Mapping[str, Any]]](list)
-    for version in versions.table.to_pylist():
-        by_key[version["key"]].append(version)
-    for several in by_key.values():
-        several.sort(key=lambda one: one["order"])
-    stored, newest = list[str | None](), list[str | None]()
-    columns = (records.table[name].to_pylist() for name in ("look_up", "stream_time", "arrived"))
-    for look_up, time, arrived in zip(*columns, strict=True):
-        mine = by_key.get(look_up, [])
-        stored.append(next((one["value"] for one in reversed(mine) if _sees(one, time, arrived)), None))
+    rows = _versions_by_key(versions)
+    seen_values, newest = list[str | None](), list[str | None]()
+    for record in _seeing(records):
+        mine = rows.get(record["look_up"], [])
+        found = _seen_by(record, mine)
+        seen_values.append(None if found is None else found["value"])
         newest.append(mine[-1]["value"] if mine else None)
-    table = records.table
-    for name, values in (("stored", stored), ("newest", newest)):
-        table = table.append_column(name, pa.array(values, pa.string()))
-    return LocalRows(records.spark, table)
+    table = records.table.append_column("stored", pa.array(seen_values, pa.string()))
+    return LocalRows(records.spark, table.append_column("newest", pa.array(newest, pa.string())))
 
 
-def _sees(version: Mapping[str, Any], time: Any, arrived: Any) -> bool:
-    """Whether a version began before a record: ``seen`` on the driver."""
-    in_time = version["since"] is None or (time is not None and version["since"] <= time)
-    return in_time and (version["committed"] is None or (arrived is not None and version["committed"] <= arrived))
+def _with_rows_here(records: LocalRows, versions: LocalRows) -> Rows:
+    rows = _versions_by_key(versions)
+    referring = defaultdict[str, set[str]](set)
+    for key, several in rows.items():
+        for one in several:
+            referring[one["fk"]].add(key)
+    places, keys, values = list[int](), list[str | None](), list[str | None]()
+    for place, record in enumerate(_seeing(records)):
+        look_up = record["look_up"]
+        candidates = () if look_up is None else sorted(referring.get(look_up, ()))
+        all_seen = ((key, _seen_by(record, rows[key])) for key in candidates)
+        held = [(key, one["value"]) for key, one in all_seen if one is not None and one["fk"] == look_up]
+        places += [place] * max(1, len(held))
+        keys += [key for key, _ in held] or [None]
+        values += [value for _, value in held] or [None]
+    table = records.table.take(pa.array(places, pa.int64())).append_column("row", pa.array(keys, pa.string()))
+    return LocalRows(records.spark, table.append_column("right", pa.array(values, pa.string())))
+
+
+def _versions_by_key(versions: LocalRows) -> Mapping[str, Sequence[_Version]]:
+    found = defaultdict[str, list[_Version]](list)
+    for version in sorted(versions.table.to_pylist(), key=itemgetter("order")):
+        found[version["key"]].append(version)
+    return found
+
+
+def _seeing(records: LocalRows) -> Iterator[Mapping[str, Any]]:
+    return iter(records.table.select(["look_up", "stream_time", "arrived"]).to_pylist())
+
+
+def _seen_by(record: Mapping[str, Any], several: Sequence[_Version]) -> _Version | None:
+    """``seen`` on the driver."""
+    time, arrived = record["stream_time"], record["arrived"]
+    for version in reversed(several):
+        since, committed = version["since"], version["committed"]
+        in_time = since is None or (time is not None and since <= time)
+        if in_time and (committed is None or (arrived is not None and committed <= arrived)):
+            return version
+    return None
