@@ -54,11 +54,7 @@ _ENDED = "stream = {stream} AND window_end <= {end}"
 CHANGED = "side STRING, key STRING, changed_at TIMESTAMP, version BIGINT"
 """The columns of changed keys: the time and the version of the commit that changed them."""
 
-# The rows of the change feed of a plain table.
-_CHANGES = (
-    "key STRING, value STRING, timestamp TIMESTAMP, _change_type STRING, _commit_version BIGINT,"
-    " _commit_timestamp TIMESTAMP"
-)
+_TIME = pa.timestamp("us", "UTC")
 
 
 def changed_keys(  # noqa: PLR0913, PLR0917  the table, and what is said of its keys
@@ -255,8 +251,20 @@ class KeyedTable:
     @property
     def has_text(self) -> bool:
         """Whether the table stores keys and values as the text that the engine has."""
-        serializers = (self.plan.serializers.key, self.plan.serializers.value)
-        return not (self.plan.has_types or self.plan.joined or "raw" in serializers)
+        values = (of.serializers.value for of in self.plan.joined or (self.plan,))
+        return not self.plan.has_types and "raw" not in {self.plan.serializers.key, *values}
+
+    @property
+    def _texts(self) -> tuple[str, ...]:
+        """The columns that have the value in a table that ``has_text``: ``_with_value`` makes it of them."""
+        return ("value",) if self.plan.joined is None else ("left", "right")
+
+    def _with_value(self, rows: Rows) -> Rows:
+        if self.plan.joined is None:
+            return rows
+        left, right = (nw.coalesce(nw.col(side), text("null")) for side in ("left", "right"))
+        value = nw.concat_str(text('{"left":'), left, text(',"right":'), right, text("}"))
+        return rows.with_columns(value=value).drop("left", "right")
 
     def _stored_rows(self, spark: SparkSession, version: int | None, keys: Keys, *, few: bool = False) -> Rows:
         """Stored rows of these keys: columns key, value, timestamp, those of windows, and rank unless ``_is_ordered``.
@@ -264,15 +272,16 @@ class KeyedTable:
         On the driver if the table stores text, the keys are known texts, and no Spark job is needed.
         """
         table, windows = self.plan.delta_name, ("window_start", "window_end") if self.plan.window else ()
-        columns = ("key", "value", "timestamp", *windows)
+        columns = ("key", *self._texts, "timestamp", *windows)
         known = keys.distinct("key") if isinstance(keys, LocalRows) else keys
         if self.has_text and isinstance(known, Collection):
             found = found_rows(self.delta, spark, table, {"key": known}, version).select(*columns)
             if windows and isinstance(keys, LocalRows):
                 found = found.join(keys, [*self.plan.row_key_columns], "left_semi")
-            return found
+            return self._with_value(found)
         if self.has_text and few:
-            return few_or_all(self.delta.scan(spark, table, version), spark, columns, self.delta.limits.looked_up)
+            scan = self.delta.scan(spark, table, version)
+            return self._with_value(few_or_all(scan, spark, columns, self.delta.limits.looked_up))
         stored = self.delta.read(spark, table, version)
         rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
         return SparkRows(among(self._ranked(rows).df, keys, self.plan.row_key_columns, self.delta))
@@ -283,14 +292,16 @@ class KeyedTable:
         Columns key, value and timestamp (see ``live_rows``), is_new, version, and at, the time of the commit. On the
         driver if the table stores text, they are few, and no Spark job is needed.
         """
-        table, stored, here = self.plan.delta_name, ("key", "value", "timestamp"), None
+        table, stored, here = self.plan.delta_name, ("key", *self._texts, "timestamp"), None
         if self.has_text:
             here = self.delta.changes_here(table, after + 1, upto, self.delta.limits.few, stored)
         if here is None:
             feed = self.delta.changes(spark, table, after + 1, upto)
             rows = self._ranked(feed.select(self.key, self.row, self.timestamp, *COMMIT_COLUMNS))
         else:
-            rows = LocalRows(spark, here.cast(arrow_schema(_CHANGES)))
+            types = {"timestamp": _TIME, "_commit_timestamp": _TIME, "_commit_version": pa.int64()}
+            fields = (pa.field(of.name, types.get(of.name, of.type)) for of in here.schema)
+            rows = self._with_value(LocalRows(spark, here.cast(pa.schema(fields))))
         is_new = (nw.col("_change_type") == "insert") | (nw.col("_change_type") == "update_postimage")
         given = rows.with_columns(is_new=is_new, version=nw.col("_commit_version"), at=nw.col("_commit_timestamp"))
         return given.drop(*COMMIT_COLUMNS)
