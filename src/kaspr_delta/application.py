@@ -387,7 +387,7 @@ class Application:
         names = list(only)
         self.check(names)
         before: Runner | None = None
-        if self._begins_here(names):
+        if self._begins_here():
             with observed(self.plan, listener, is_test=not self._bound) as observer:
                 before = self._runner_here(observer)
                 report = self._run_here(before, names, stop)
@@ -909,16 +909,14 @@ class Application:
             runner.go_on_from(before)
         return runner
 
-    def _begins_here(self, names: Sequence[str]) -> bool:
+    def _begins_here(self) -> bool:
         """Whether a run begins without Spark, and goes on so as far as that goes.
 
-        A task runs once, so no second runner may go on after it. What waits, or reads tables of others, is left to
-        Spark, which may know more about it.
+        What waits, or reads tables of others, is left to Spark, which may know more about it.
         """
         if is_running(self._spark) or not self.delta.namespace.locks_bind_other_processes or self._own is not None:
             return False
-        tasks = any(ref.kind == "task" for ref in self._refs(names))
-        return not (tasks or self.plan.waiting or self._stale or self._reads_foreign)
+        return not (self.plan.waiting or self._stale or self._reads_foreign)
 
     def _runner_here(self, listener: Listener) -> Runner:
         from kaspr_delta.runtime.driver_runner import DriverRunner

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kaspr_delta.engine.agent.pipeline import Task
+from kaspr_delta.errors import SparkNeededError
 from kaspr_delta.runtime.run_events import Started
 from kaspr_delta.runtime.runner import Runner
 
@@ -24,6 +26,12 @@ class DriverRunner(Runner):
             self.listener(Started(ref))
             rows += self._attempted(ref, self._processed_here)
         return rows
+
+    def _fire(self, task: ResourceRef) -> int:
+        resource = self._runs[task].resource
+        if not (isinstance(resource, Task) and resource.needs_no_spark(self.spark)):
+            raise SparkNeededError(f"only Spark reads or writes a table of {task}")
+        return super()._fire(task)
 
     def _processed_here(self, ref: ResourceRef) -> int:
         run = self._runs[ref]

@@ -109,6 +109,8 @@ class Runner:
     _before: Sequence[tuple[ResourceRef, BatchReport]] = field(default=(), init=False)
     # The batches that were folded before the run (see ``folded_batches``); None until it has locks.
     _folded: Mapping[str, Mapping[str, int]] | None = field(default=None, init=False)
+    # The tasks that have run.
+    _fired: set[ResourceRef] = field(default_factory=set, init=False)
     # The batches that a run until quiet has folded here; None in other runs, of which nobody asks for a report.
     _reports: list[tuple[ResourceRef, BatchReport]] | None = field(default=None, init=False)
 
@@ -156,7 +158,8 @@ class Runner:
         with self._recovered([*_refs(stages), *tasks]):
             stages = self._stages(only)
             for ref in tasks:
-                self._attempted(ref, lambda ref: self._runs[ref].runner.tick(self.spark, ending=True))
+                if ref not in self._fired:
+                    self._attempted(ref, self._fire)
             for _ in range(_MOST_ROUNDS):
                 rows = sum(self._until_stage_quiet(stage) for stage in stages)
                 # A topic that a nameSelector names may be read by any stage, also by an earlier one.
@@ -292,6 +295,7 @@ class Runner:
     def go_on_from(self, other: Runner) -> None:
         """Take over what another runner has done in this run: it belongs to the report, and to the events after it."""
         self._before, self._folded = tuple(other._reports or ()), other._folded
+        self._fired |= other._fired
         self.rebuilt.update(other.rebuilt)
         self.compared.update(other.compared)
 
@@ -388,6 +392,12 @@ class Runner:
         rows, run = streams.await_processed(ref, self._stop), self._runs[ref]
         if run.resource.timed and not self._stop.is_set():  # no later rows will come in this run
             rows += run.runner.tick(self.spark, ending=True)
+        return rows
+
+    def _fire(self, task: ResourceRef) -> int:
+        """Run a task once. Returns the number of rows."""
+        rows = self._runs[task].runner.tick(self.spark, ending=True)
+        self._fired.add(task)
         return rows
 
     def _attempted(self, ref: ResourceRef, work: Callable[[ResourceRef], int]) -> int:

@@ -75,7 +75,7 @@ class Agent(Pipeline[AgentPlan]):
 
     def arrived(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, int]) -> Rows | None:
         """None also where a batch might need Spark after its first function."""
-        if not self._needs_no_spark(spark):
+        if not self.needs_no_spark(spark):
             return None
         most = self._few_ordered if self.plan.ordered else self.delta.limits.few_events
         found = arrived_records(self._source, after, upto, most)

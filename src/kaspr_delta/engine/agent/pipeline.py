@@ -102,7 +102,7 @@ class Pipeline(EffectResource[PlanT]):
             timeout=self.event_timeout,
         )
 
-    def _needs_no_spark(self, spark: SparkSession) -> bool:
+    def needs_no_spark(self, spark: SparkSession) -> bool:
         """Whether the pipeline's tables are read and written without Spark."""
         tables = [state_table(self.delta, self.application.table_or_result(name)) for name in self.plan.tables]
         return all(one.has_text and self.delta.scan(spark, one.plan.delta_name).reads_files for one in tables)
