@@ -27,20 +27,19 @@ from kaspr_delta import Application
 from kaspr_delta.api.wanted import Wanted
 from kaspr_delta.engine.agent.stateless import for_workers
 from kaspr_delta.engine.joins.results import checked_rows
+from kaspr_delta.engine.joins.stream_table.seen import with_row, with_rows
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.typed_columns import comparable, key_columns, key_text, row_of, row_text
 from kaspr_delta.engine.rows.value_functions import IS_JSON
 from kaspr_delta.engine.streams.event import for_all_readers, records_of
 from kaspr_delta.engine.streams.source import partition_of, topic_records
-from kaspr_delta.engine.windows import window_starts
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
-from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.serde import json_text, typed_values
 from kaspr_delta.serde.typed_text import TypedText, ordered
 from kaspr_delta.spec.ddl import Type, columns_of
-from kaspr_delta.storage.arrow_types import arrow_schema, frame_of
+from kaspr_delta.storage.arrow_types import arrow_schema, batch_of, frame_of
 from kaspr_delta.storage.layout import RETRY_FOR, TOPIC
 from kaspr_delta.web.local_copy import LocalCopy
 from kaspr_delta.web.warehouse_store import WarehouseStore
@@ -534,16 +533,37 @@ def test_spark_and_the_driver_choose_the_same_records(spark: SparkSession, most:
     for_all(most, check, st.tuples(st.lists(st.lists(record, max_size=4), min_size=3, max_size=3), wanted))
 
 
+_MOMENTS = st.none() | st.integers(0, 5).map(lambda second: datetime(2026, 1, 1, second=second, tzinfo=timezone.utc))
+_SEEN_BY = arrow_schema("n BIGINT, look_up STRING, stream_time TIMESTAMP, arrived TIMESTAMP")
+_VERSIONS = arrow_schema(
+    "key STRING, `order` BIGINT, since TIMESTAMP, committed TIMESTAMP, value STRING, timestamp TIMESTAMP, fk STRING"
+)
+
+
 @examples(2, 30)
-def test_spark_and_python_put_an_instant_in_the_same_windows(spark: SparkSession, most: int) -> None:
-    spans = st.tuples(st.integers(1, 5_000), st.integers(1, 5_000))
-    instants = st.lists(st.integers(-20_000, 20_000) | st.integers(1 << 40, 1 << 41), min_size=1)
+def test_a_record_sees_the_same_rows_on_the_driver_and_in_spark(spark: SparkSession, most: int) -> None:
+    some_key = st.sampled_from(["a", "b", "c"])
+    record = st.tuples(st.none() | some_key, _MOMENTS, _MOMENTS)
+    version = st.tuples(_MOMENTS, _MOMENTS, st.none() | st.sampled_from("xyz"), st.none() | some_key)
+    histories = st.dictionaries(some_key, st.lists(version, min_size=1, max_size=4))
 
-    def check(window: tuple[tuple[int, int], list[int]]) -> None:
-        (size, step), moments = window
-        plan = WindowPlan(max(size, step), min(size, step), None, 0, "update", "stream", None)
-        rows = frame_of(spark, pa.table({"at": pa.array(moments, pa.int64())}))
-        found = rows.select(window_starts(F.col("at"), plan).alias("starts")).toArrow()["starts"].to_pylist()
-        assert found == [list(plan.starts(at)) for at in moments]
+    def rows_of(values: Sequence[tuple[Any, ...]], schema: pa.Schema) -> LocalRows:
+        return LocalRows(spark, pa.Table.from_batches([batch_of(values, schema)]))
 
-    for_all(most, check, st.tuples(spans, instants))
+    def check(given: tuple[list[tuple[Any, ...]], dict[str, list[tuple[Any, ...]]]]) -> None:
+        records, rows = given
+        seeing = rows_of([(n, *one) for n, one in enumerate(records)], _SEEN_BY)
+        every = [
+            (key, order, since, committed, value, None, fk)
+            for key, several in rows.items()
+            for order, (since, committed, value, fk) in enumerate(several, start=-1)
+        ]
+        versions = rows_of(every, _VERSIONS)
+        for function, columns in ((with_row, ("n", "stored", "newest")), (with_rows, ("n", "row", "right"))):
+            here, there = function(seeing, versions), function(seeing.in_spark(), versions)
+            assert isinstance(here, LocalRows)
+            assert not isinstance(there, LocalRows)
+            found, expected = (one.select(*columns).collect().to_pylist() for one in (there, here))
+            assert sorted(found, key=repr) == sorted(expected, key=repr)
+
+    for_all(most, check, st.tuples(st.lists(record, min_size=1, max_size=5), histories))

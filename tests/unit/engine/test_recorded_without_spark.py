@@ -1,4 +1,4 @@
-"""Recorded answers of Kafka Streams, found without Spark: joins of tables, and of two streams."""
+"""Recorded answers of Kafka Streams, found without Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from tests.oracle.modes import differences
 FEW = 6
 
 
-@pytest.mark.parametrize("shape", ["fk-table-table-left", "table-table-outer", "stream-stream-outer"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *("fk-table-table-left", "table-table-outer", "stream-stream-outer", "stream-table-left"),
+        *("stream-globaltable-inner", "to-table-table", "aggregate-groupby-sum", "windowed-count-hopping"),
+    ],
+)
 def test_recorded_cases_have_kafka_streams_answers(shape: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # there is no Java
     cases = load(VISIBLE / f"random-{shape}.json")[:FEW]
