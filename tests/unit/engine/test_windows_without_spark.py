@@ -38,7 +38,7 @@ def test_rows_show_when_their_window_closes_and_go_when_it_expires(
         record = {"key": "S", "value": {"sensor": "S"}, "timestamp": second * 1_000, "partition": 0}
         app.topic("readings").produce([record])
         app.run()
-        shown = [(place.key, int(place.start.timestamp()), value) for place, value in app.table("counters").rows()]
+        shown = [(place[0], int(place[1].timestamp()), value) for place, value in app.table("counters").rows()]
         return sorted(shown), app.delta.scan(app._spark, plan.state).rows(["key"]).num_rows
 
     assert rows_after(10) == ([], 1)
