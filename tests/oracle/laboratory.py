@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from kaspr_delta import Application
 from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.side_by_side import side_by_side
 from kaspr_delta.storage.tables import Upsert
 from tests.oracle.case import Case, Emission, Event
@@ -31,14 +32,18 @@ Commit = Callable[[], object]
 class Laboratory:
     """An application in a folder, with a resource for every set of parameters among the cases.
 
-    It runs on the active session; unless ``on_spark``, without Spark as far as that goes.
+    It runs on the active session; unless ``on_spark``, without Spark as far as that goes. ``limits`` are those of the
+    application.
     """
 
-    def __init__(self, cases: Sequence[Case], folder: Path, *, on_spark: bool = True) -> None:
+    def __init__(
+        self, cases: Sequence[Case], folder: Path, *, on_spark: bool = True, limits: Limits | None = None
+    ) -> None:
         self.cases, self.lanes = cases, lanes(cases)
         write_manifests(folder / "manifests", self.lanes)
         spark = SparkSession.active() if on_spark else None
-        self.app = Application.open(folder / "manifests", warehouse=folder / "warehouse", spark=spark)
+        warehouse = folder / "warehouse"
+        self.app = Application.open(folder / "manifests", warehouse=warehouse, spark=spark, limits=limits or Limits())
         if not on_spark:  # creates the tables
             self.app.run()
         # The lane and partition of each case, by its number.

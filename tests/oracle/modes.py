@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kaspr_delta.cli.progress import console
+from kaspr_delta.storage.limits import Limits
 from tests.oracle.case import Case
 from tests.oracle.compare import Difference, Outcome, Rule, difference_per_event, final_difference
 from tests.oracle.families import family_of
@@ -37,17 +38,24 @@ MODES: Mapping[str, tuple[Turns, Compare]] = {
 
 
 def differences(
-    cases: Sequence[Case], folder: Path, seed: int, modes: Iterable[str] = tuple(MODES), *, on_spark: bool = True
+    cases: Sequence[Case],
+    folder: Path,
+    seed: int,
+    modes: Iterable[str] = tuple(MODES),
+    *,
+    on_spark: bool = True,
+    limits: Limits | None = None,
 ) -> list[Difference | None]:
     """Run the cases in modes, each on a warehouse of its own; case by case the first difference, or None.
 
-    ``on_spark`` is as in ``Laboratory``.
+    ``on_spark`` and ``limits`` are as in ``Laboratory``.
     """
     found: list[Difference | None] = [None] * len(cases)
     for mode in modes:
         turns, compare = MODES[mode]
         dice = random.Random(seed)  # noqa: S311  no secret
-        outcomes = _outcomes(cases, folder / mode.replace(" ", "-"), turns(cases, dice), mode, on_spark=on_spark)
+        laboratory = Laboratory(cases, folder / mode.replace(" ", "-"), on_spark=on_spark, limits=limits)
+        outcomes = _outcomes(laboratory, turns(cases, dice), mode)
         for number, (case, outcome) in enumerate(zip(cases, outcomes, strict=True)):
             difference = compare(case, outcome, family_of(case).rule)
             if difference is not None and found[number] is None:
@@ -55,11 +63,9 @@ def differences(
     return found
 
 
-def _outcomes(
-    cases: Sequence[Case], folder: Path, turns: Sequence[Turn], mode: str, *, on_spark: bool
-) -> list[Outcome]:
+def _outcomes(laboratory: Laboratory, turns: Sequence[Turn], mode: str) -> list[Outcome]:
     """The outcomes after all turns. On a terminal the progress is shown; the last line has the seconds."""
-    laboratory = Laboratory(cases, folder, on_spark=on_spark)
+    cases = laboratory.cases
     what = f"{len(cases)} cases of {', '.join(dict.fromkeys(case.shape for case in cases))}, {mode}"
     screen, started = console(), time.monotonic()
     with screen.status(what) as status:

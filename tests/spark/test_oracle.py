@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kaspr_delta.storage.limits import Limits, Size
 from tests.oracle.__main__ import VISIBLE, main
 from tests.oracle.case import Case, load
 from tests.oracle.compare import Difference
@@ -62,6 +63,20 @@ def test_a_sample_of_each_shape_passes(sampled: list[tuple[Case, Difference | No
     of_shape = [(case, difference) for case, difference in sampled if case.shape == shape]
     assert len(of_shape) >= 3
     assert {case.name: str(difference) for case, difference in of_shape if difference is not None} == {}
+
+
+def test_joins_of_a_stream_with_a_table_and_made_tables_pass_in_large_batches(tmp_path: Path) -> None:
+    names = (name for name in SAMPLE if not name.startswith(("hand-stream-stream", "hand-table-table")))
+    cases = [
+        case
+        for name in names
+        for case in load(VISIBLE / name)
+        if len(case.events) <= 4 and SAMPLE[name][1].items() <= case.params.items()
+    ]
+    nothing = Size(0, 0)
+    all_in_spark = Limits(changes=nothing, small_batch=nothing, few=nothing, looked_up=nothing)
+    found = differences(cases, tmp_path, 0, ["random batch cuts"], limits=all_in_spark)
+    assert {case.name: str(one) for case, one in zip(cases, found, strict=True) if one is not None} == {}
 
 
 @pytest.mark.slow

@@ -62,7 +62,8 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         index = few_or_all(self.delta.scan(spark, self.plan.index), spark, ("id", "look_up"), limits.few)
         gone = index.select(nw.col("id").alias("key")).join(rows.select("key"), "key", "left_anti")
         effects = self._indexed(rows.select("key", "fk", "problem").union(gone), index)
-        return Decision(numbered_as(rows, effects, ("key",), ()), rows.count(), asdict(began)), positions
+        effects = numbered_as(rows, effects, ("key",), ()).drop("offset", "row")
+        return Decision(effects, rows.count(), asdict(began)), positions
 
     def decide(self, changes: Rows, state: Mapping[str, Any]) -> Decision:
         spark, before = changes.spark, StreamTableState.of(state)
