@@ -65,6 +65,7 @@ def test_a_sample_of_each_shape_passes(sampled: list[tuple[Case, Difference | No
     assert {case.name: str(difference) for case, difference in of_shape if difference is not None} == {}
 
 
+@pytest.mark.further
 def test_joins_of_a_stream_with_a_table_and_made_tables_pass_in_large_batches(tmp_path: Path) -> None:
     names = (name for name in SAMPLE if not name.startswith(("hand-stream-stream", "hand-table-table")))
     cases = [

@@ -67,13 +67,70 @@ def test_a_run_that_is_killed_around_any_write_loses_and_doubles_nothing(tmp_pat
     assert killed_everywhere(whole, tmp_path / "killed", outcome(opened(expected, CORE)), every=2) > 20
 
 
-def killed_everywhere(before: Path, folder: Path, expected: object, every: int) -> int:
+MADE = """
+KasprApp/shop: {}
+KasprTable/products: {}
+KasprTable/by-kind:
+  from: {table: products}
+  groupBy: {python: "def kind(value): return value['kind']"}
+  count: {}
+KasprTable/counters:
+  from: {topic: visits}
+  count: {}
+  window: {tumbling: {size: 1m, expires: 2m}}
+KasprJoin/seen: {leftStream: {topic: visits}, rightTable: products, on: key, type: left}
+KasprJoin/offered:
+  leftStream: {topic: visits}
+  rightTable: products
+  rightExtractor: {python: "def bought_with(value): return value['with']"}
+  type: left
+"""
+
+
+def visit(product: str, second: int) -> dict[str, Any]:
+    return {"key": product, "value": {"at": second}, "timestamp": second * 1_000, "partition": 0}
+
+
+def made(app: Application) -> dict[str, Any]:
+    return {
+        "by kind": app.table("by-kind").to_dict(),
+        "counters": sorted(app.table("counters").rows(), key=repr),
+        "seen": [(one["key"], one["value"]) for one in app.channel("seen-channel").records()],
+        "offered": [(one["key"], one["value"]) for one in app.channel("offered-channel").records()],
+        "letters": [one["value"] for one in app.dead_letters()],
+    }
+
+
+def test_made_tables_and_joins_of_a_stream_with_a_table_lose_and_double_nothing_either(tmp_path: Path) -> None:
+    folder, whole = tmp_path / "before", tmp_path / "whole"
+    folder.mkdir()
+    app = opened(folder, MADE)
+    app.table("products").put({f"P{n}": {"kind": "ab"[n % 2], "with": f"P{n % 2}"} for n in range(4)})
+    app.topic("visits").produce([visit("P1", 10), visit("none", 20)])
+    app.run()
+    opened(folder, MADE).table("products").put({"P1": None, "P2": {"kind": "b", "with": "P0"}, "P9": {"kind": "c"}})
+    opened(folder, MADE).topic("visits").produce([visit("P0", 70), visit("P1", 80), visit("P2", 190)])
+    shutil.copytree(folder, whole)
+    opened(whole, MADE).run()
+    expected = made(opened(whole, MADE))
+    assert (expected["by kind"], len(expected["seen"]), len(expected["offered"])) == ({"a": 1, "b": 2, "c": 1}, 5, 7)
+    assert killed_everywhere(folder, tmp_path / "killed", expected, every=3, manifests=MADE, outcome=made) > 10
+
+
+def killed_everywhere(  # noqa: PLR0917  what is killed, where, and what it finds
+    before: Path,
+    folder: Path,
+    expected: object,
+    every: int,
+    manifests: str = CORE,
+    outcome: Callable[[Application], object] = outcome,
+) -> int:
     """Kill the run of a copy of a warehouse around each write, and finish it; return the number of these points."""
     for point in count(0, every):
         shutil.copytree(before, folder)
-        was_killed = killed_at(point, opened(folder, CORE).run)
-        opened(folder, CORE).run()
-        assert outcome(opened(folder, CORE)) == expected, point
+        was_killed = killed_at(point, opened(folder, manifests).run)
+        opened(folder, manifests).run()
+        assert outcome(opened(folder, manifests)) == expected, point
         shutil.rmtree(folder)
         if not was_killed:
             return point
