@@ -24,7 +24,6 @@ from kaspr_delta.cli.progress import note
 from kaspr_delta.errors import SetupError, UsageError
 from kaspr_delta.plan.builder.build import runnable_plans
 from kaspr_delta.plan.names import delta_name
-from kaspr_delta.settings import OPERATION
 from kaspr_delta.spec.durations import interval
 
 if TYPE_CHECKING:
@@ -147,18 +146,22 @@ def purge(
         storages = [_storage_in(warehouse or "", application)]
         workspace = Workspace.connect(profile)
     client = workspace.client
-    for storage, schema in [(one, schema) for one in storages for schema in one.full_names]:
-        deployed = DeployedSchema(client, schema)
+    found = [(one, DeployedSchema(client, schema)) for one in storages for schema in one.full_names]
+    there = []
+    for storage, deployed in found:  # all of them before the first one goes
         made_by = deployed.made_by()
         if made_by is None:
-            typer.echo(f"{schema} does not exist: there is nothing to remove")
+            typer.echo(f"{deployed.name} does not exist: there is nothing to remove")
             continue
-        _refuse_others(deployed, storage.application, made_by, own_job=own_job)
+        _refuse_others(deployed, storage.application, made_by, target, own_job=own_job)
+        there.append((storage, deployed))
+    for storage, deployed in there:
         if not yes:
-            typer.confirm(f"Remove {schema} with its {deployed.tables()} tables and views, for good?", abort=True)
+            of = f"{deployed.name} with its {deployed.tables()} tables and views"
+            typer.confirm(f"Remove {of}, for good?", abort=True)
         deployed.remove()
         left = f"; the files of its tables stay in {storage.location}" if storage.location else ""
-        typer.echo(f"{schema} is removed{left}")
+        typer.echo(f"{deployed.name} is removed{left}")
 
 
 def _storages(bundle: BundleCli, target: str) -> list[Storage]:
@@ -181,19 +184,33 @@ def _storage_in(warehouse: str, application: str) -> Storage:
     return Storage(*names, location=namespace.root or "", internal=namespace.internal_name or "")
 
 
-def _refuse_others(deployed: DeployedSchema, application: str, made_by: str, *, own_job: bool) -> None:
-    """Raise SetupError if data of others would go, or if a job is at work, other than the ``own_job`` that asks."""
+def _refuse_others(
+    deployed: DeployedSchema, application: str, made_by: str, target: str | None, *, own_job: bool
+) -> None:
+    """Raise SetupError if data of others would go, or if a job is at work, other than the ``own_job`` that asks.
+
+    Jobs of another ``target`` are others; without one so are all jobs, because the deployment is said to be gone.
+    """
     if made_by != delta_name(application):
         maker = f"the application {made_by}" if made_by else "others"
         raise SetupError(
             f"{deployed.name} was made by {maker}, not by {application}: drop the tables that you no longer want"
         )
-    for user, job, runs in deployed.users(besides=(application, OPERATION) if own_job else None):
-        if user != application:
+    users = deployed.users()
+    for user in users:
+        if user.application != application:
             raise SetupError(
-                f"{deployed.name} is also used by the application {user}: drop the tables that you no longer want"
+                f"{deployed.name} is also used by the application {user.application}: drop the tables that you no"
+                " longer want"
             )
-        if runs:
+        if user.runs and not (own_job and user.operates):
             raise SetupError(
-                f"the job {job} runs: cancel its run, or remove it with databricks bundle destroy, and purge again"
+                f"the job {user.job} runs: cancel its run, or remove it with databricks bundle destroy, and purge again"
             )
+    # The job that asks is one of them.
+    others = {user.target for user in users} - {target}
+    if len(others) > (1 if own_job else 0):
+        raise SetupError(
+            f"{deployed.name} is also used by jobs of the target {', '.join(sorted(others))}: remove these with"
+            " databricks bundle destroy first, or leave the data to them"
+        )

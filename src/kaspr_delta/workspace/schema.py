@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kaspr_delta.settings import APPLICATION_MARK, PURPOSE_TAG
+from kaspr_delta.settings import APPLICATION_MARK, OPERATION, PURPOSE_TAG
 from kaspr_delta.workspace.deployed import asking, tag
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
     from databricks.sdk.service.jobs import BaseJob
+
+
+class User(NamedTuple):
+    """A job that works on a schema: its application and target, and whether a run is under way.
+
+    ``operates``: it is the job for operations.
+    """
+
+    application: str
+    target: str
+    job: str
+    runs: bool
+    operates: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +54,19 @@ class DeployedSchema:
         with asking():
             return sum(1 for _ in self.client.tables.list_summaries(catalog, schema_name_pattern=schema))
 
-    def users(self, besides: tuple[str, str] | None = None) -> list[tuple[str, str, bool]]:
-        """The jobs that work on it: application, name, and whether a run is under way. Raises SetupError.
-
-        The jobs of the application and purpose ``besides`` are left out.
-        """
+    def users(self) -> list[User]:
+        """The jobs that work on it. Raises SetupError."""
         with asking():
-            jobs = [job for job in self.client.jobs.list(expand_tasks=True) if self._is_warehouse_of(job)]
-            using = [job for job in jobs if (tag(job, "application"), tag(job, PURPOSE_TAG)) != besides]
             return [
-                (
+                User(
                     tag(job, "application"),
+                    tag(job, "target"),
                     (job.settings.name if job.settings else None) or "",
                     any(self.client.jobs.list_runs(job_id=job.job_id, active_only=True)),
+                    operates=tag(job, PURPOSE_TAG) == OPERATION,
                 )
-                for job in using
+                for job in self.client.jobs.list(expand_tasks=True)
+                if self._is_warehouse_of(job)
             ]
 
     def remove(self) -> None:

@@ -210,9 +210,9 @@ SCHEMA = "main.dev_ann_shop"
 OWN = {"kaspr.application": "shop"}
 
 
-def job_on(schema: str, application: str, settings: str = "") -> dict[str, Any]:
+def job_on(schema: str, application: str, settings: str = "", target: str = "dev") -> dict[str, Any]:
     wheel = {"parameters": ["run", "x", "--warehouse", f"unity://{schema}/kaspr_checkpoints{settings}"]}
-    tags = {"framework": "kaspr-delta", "application": application}
+    tags = {"framework": "kaspr-delta", "application": application, "target": target}
     return {"job_id": 70, "settings": {"name": "a job", "tags": tags, "tasks": [{"python_wheel_task": wheel}]}}
 
 
@@ -223,6 +223,7 @@ def job_on(schema: str, application: str, settings: str = "") -> dict[str, Any]:
         (OWN, [job_on(SCHEMA, "shop"), job_on("main.shop", "other")], [{"job_id": 70, "end_time": 1}], None),
         (OWN, [job_on(SCHEMA, "shop")], [{"job_id": 70}], "the job a job runs"),
         (OWN, [job_on(SCHEMA, "other")], [], "is also used by the application other"),
+        (OWN, [job_on(SCHEMA, "shop", target="prod")], [], "is also used by jobs of the target prod"),
         (OWN, [job_on(SCHEMA.upper(), "other")], [], "is also used by the application other"),
         ({}, [], [], "was made by others, not by shop"),
         ({"kaspr.application": "mall"}, [], [], "was made by the application mall"),
@@ -269,6 +270,7 @@ WAREHOUSE = "unity://main.dev_ann_shop/kaspr_checkpoints"
         (["--warehouse", WAREHOUSE, "--yes"], 1, "the job operations runs"),
         (["--warehouse", WAREHOUSE, "--own-job"], 2, "the command is purge --yes"),
         (["--warehouse", WAREHOUSE, "--own-job", "--yes"], 0, f"{SCHEMA} is removed"),
+        (["--warehouse", WAREHOUSE, "--own-job", "--yes", "other"], 1, "jobs of the target dev, prod"),
         (["--warehouse", "unity://main.shop/v", "--own-job", "--yes"], 1, "was made by the application mall"),
         (["--warehouse", "wh", "--yes"], 2, "wh is no schema of Unity Catalog: remove the folder itself"),
         (["--warehouse", WAREHOUSE, "--target", "dev", "--yes"], 2, "by --target, or by --warehouse"),
@@ -281,6 +283,9 @@ def test_purge_by_a_warehouse_needs_no_bundle_and_the_job_for_operations_does_no
     job = job_on(SCHEMA, "shop")
     job["settings"] |= {"name": "operations", "tags": job["settings"]["tags"] | {"purpose": "operation"}}
     workspace.jobs, workspace.runs = [job], [{"job_id": 70}]
+    if given[-1] == "other":
+        workspace.jobs.append({**job_on(SCHEMA, "shop", target="prod"), "job_id": 71})
+        given = given[:-1]
     workspace.schemas = {SCHEMA: OWN, "main.shop": {"kaspr.application": "mall"}}
     answer = kaspr("purge", "shop", *given)
     assert (answer.code, SCHEMA in workspace.schemas) == (code, code != 0), answer.err
