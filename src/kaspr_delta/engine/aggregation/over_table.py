@@ -21,9 +21,9 @@ from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun, Fold, Found, kinds_of
 from kaspr_delta.engine.joins.touched import touched_keys
 from kaspr_delta.engine.rows.keyed_table import KeyedTable, changed_keys
-from kaspr_delta.engine.rows.local_rows import LocalRows, union_all
+from kaspr_delta.engine.rows.local_rows import LocalRows, made_as, union_all
 from kaspr_delta.engine.rows.rows import FALSE, TRUE, Rows, exists, later, same, text
-from kaspr_delta.engine.rows.rows_by_key import collected_with, few_keys, stored_rows
+from kaspr_delta.engine.rows.rows_by_key import few_keys, rows_having
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import SelectKeys
 from kaspr_delta.storage.layout import PROBLEM
@@ -87,7 +87,7 @@ class TableAggregation(Aggregation):
 
     def rows_before(self, groups: Rows) -> Rows:
         before = super().rows_before(groups)
-        times = stored_rows(self.delta, groups.spark, self.plan.group_times, before.select("key"), {})
+        times = rows_having(self.delta, groups.spark, self.plan.group_times, groups)
         times = times.select("key", nw.col("timestamp").alias("moved_to"))
         moved = later(nw.col("timestamp"), nw.col("moved_to"))
         return before.join(times, "key").with_columns(timestamp=moved).drop("moved_to")
@@ -116,22 +116,22 @@ class TableAggregation(Aggregation):
         parts = [folded, failed, refused.select("kind", "key", "timestamp", "source", "problem")]
         if again:
             parts += self._emptied(folded.df, grouped.df)
-        return Decision(union_all(parts), touched.number)
+        return Decision(made_as(grouped, union_all(parts)), touched.number)
 
     def _grouped(self, keys: Rows, version: int, *, anew: bool) -> Rows:
         """The touched rows (columns key, changed_at) with their groups and old contributions: rows of _GROUPED."""
         spark = keys.spark
-        rows = collected_with(keys, self.origin.live_rows(spark, version, few_keys(keys)), self.delta)
+        rows = self.origin.live_rows(spark, version, few_keys(keys))
         texts = self.origin.with_text_values(rows).select("key", "value", "timestamp", "duplicate_count")
         found = keys.join(texts, "key")
         if anew:
             found = found.with_columns(old_grp=text(None), old_value=text(None))
         else:
-            known = stored_rows(self.delta, spark, self.plan.contributions, keys, {})
+            known = rows_having(self.delta, spark, self.plan.contributions, keys)
             known = known.select("key", nw.col("grp").alias("old_grp"), nw.col("value").alias("old_value"))
             found = found.join(known, "key")
         group = SelectKeys("grp", self.origin.text, self.grouping, self.table.text, checked=True)
-        return found.select(*_COLUMNS).map(group, _GROUPED)
+        return made_as(keys, found.select(*_COLUMNS)).map(group, _GROUPED)
 
     def _emptied(self, folded: DataFrame, grouped: DataFrame) -> list[Rows]:
         """Deletions of rows and times of groups without rows, and of contributions of rows without a group."""

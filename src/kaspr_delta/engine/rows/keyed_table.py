@@ -365,8 +365,9 @@ class KeyedTable:
     def expire(self, spark: SparkSession, stream: str, upto: datetime) -> None:
         """Remove the rows of a stream whose windows end up to a time."""
         rows = self._windows(self.delta.scan(spark, self.plan.delta_name).where(_ENDED, stream=stream, end=upto), spark)
-        if isinstance(rows, LocalRows):
-            self._merge(rows.with_columns(keep=FALSE))
+        if isinstance(rows, LocalRows):  # each row key once: SQL may have written one twice
+            once = rows.newest(self.plan.row_key_columns, self._order)
+            self._merge(once.with_columns(keep=FALSE))
         else:
             self.delta.delete(spark, self.plan.delta_name, _ENDED, stream=stream, end=upto)
 

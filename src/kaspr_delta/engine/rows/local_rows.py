@@ -266,6 +266,11 @@ def union_all(several: Sequence[Rows]) -> Rows:
     return reduce(lambda one, more: one.union(more), [rows for rows in several if rows.max_rows != 0] or several[:1])
 
 
+def made_as(given: Rows, made: Rows) -> Rows:
+    """Rows that were ``made`` of given ones: they come to the driver if the given ones are there."""
+    return made if isinstance(made, LocalRows) else given.made(made.df)
+
+
 def numbered_as(given: Rows, made: Rows, order: Sequence[str], within: Sequence[str], most: Size | None = None) -> Rows:
     """Rows that were ``made`` of given ones, with a column ``seq``, in order of some columns: where the given ones are.
 

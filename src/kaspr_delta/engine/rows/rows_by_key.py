@@ -26,6 +26,13 @@ def found_rows(delta: Tables, spark: SparkSession, table: str, texts: Texts, ver
     return LocalRows(spark, found) if isinstance(found, pa.Table) else SparkRows(found)
 
 
+def rows_having(delta: Tables, spark: SparkSession, table: str, keys: Rows, column: str = "key") -> Rows:
+    """At least the rows of a table that have one of these keys, in the column ``key``, in a column. No Spark action."""
+    if isinstance(keys, LocalRows):
+        return found_rows(delta, spark, table, {column: keys.distinct("key")})
+    return SparkRows(delta.read(spark, table))
+
+
 def rows_with(delta: Tables, spark: SparkSession, table: str, keys_of: Mapping[str, Rows], columns: str) -> Rows:
     """At least the rows of a table, with ``columns`` (DDL), that have one of a column's keys in that column.
 

@@ -22,7 +22,7 @@ from kaspr_delta.engine.joins.stream_table.seen import with_rows
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
 from kaspr_delta.engine.rows.local_rows import LocalRows, fetched, few_or_all, numbered_as, union_all
 from kaspr_delta.engine.rows.rows import Rows, exists, first_of, same, text
-from kaspr_delta.engine.rows.rows_by_key import rows_with
+from kaspr_delta.engine.rows.rows_by_key import rows_having
 from kaspr_delta.engine.streams.selector import SelectKeys, Selector
 from kaspr_delta.engine.streams.table_versions import changed_rows, in_their_own_time, newest_rows
 from kaspr_delta.plan.definition.joins import RightForeignKeyJoinPlan
@@ -34,7 +34,6 @@ _REFERRING = (
     "key STRING, `order` BIGINT, since TIMESTAMP, committed TIMESTAMP, value STRING, timestamp TIMESTAMP,"
     f" fk STRING, problem {PROBLEM}"
 )
-_INDEX = "id STRING, look_up STRING"
 # Columns that only results have, and columns that only index rows have: a batch may hold only one of the two kinds.
 _NO_RESULT = {
     "left": nw.String(),
@@ -78,7 +77,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         parts = []
         if changed.max_rows != 0:
             newest = changed.newest(("key",), ("order",)).select("key", "fk", "problem")
-            known = rows_with(self.delta, spark, self.plan.index, {"id": newest.select("key")}, _INDEX)
+            known = rows_having(self.delta, spark, self.plan.index, newest, "id")
             parts.append(self._indexed(newest, known))
         if records.max_rows != 0:
             after = replace(after, fresh=False)
@@ -104,8 +103,8 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
 
     def _rows_met(self, records: Rows, changed: Rows, before: StreamTableState, version: int) -> Rows:
         """The versions, with ``fk``, of all rows that refer to a record or did: ``key``, VERSION and ``fk``."""
-        keys = {"look_up": records.select(nw.col("look_up").alias("key"))}
-        unchanged = rows_with(self.delta, records.spark, self.plan.index, keys, _INDEX)
+        keys = records.select(nw.col("look_up").alias("key"))
+        unchanged = rows_having(self.delta, records.spark, self.plan.index, keys, "look_up")
         unchanged = unchanged.select(nw.col("id").alias("key"), nw.col("look_up").alias("fk"))
         unchanged = unchanged.join(changed.select("key"), "key", "left_anti")
         stored = newest_rows(self.right, records.spark, version, unchanged.select("key"))
