@@ -49,6 +49,41 @@ def test_the_newest_row_of_a_key_is_the_greatest_and_null_is_less_than_any() -> 
     ]
 
 
+def test_a_join_on_several_columns_never_matches_null() -> None:
+    left = rows(key=["a", "a", "b", None], n=[1, 2, 1, 1])
+    right = rows(key=["a", "b", None], n=[2, 1, 1], more=["x", "y", "z"])
+    assert [tuple(row.values()) for row in listed(left.join(right, ["key", "n"], "inner"))] == [
+        ("a", 2, "x"),
+        ("b", 1, "y"),
+    ]
+    assert [row["key"] for row in listed(left.join(right, ["key", "n"], "left_anti"))] == ["a", None]
+
+
+def test_the_greatest_value_so_far_is_that_of_its_group_and_null_changes_nothing() -> None:
+    given = rows(group=["a", "b", "a", "a", "b"], place=[3, 1, 1, 2, 2], value=[1, None, 2, None, 5])
+    found = given.so_far("so_far", "value", ("group",), ("place",))
+    by_place = {(row["group"], row["place"]): row["so_far"] for row in listed(found)}
+    assert by_place == {("a", 1): 2, ("a", 2): 2, ("a", 3): 2, ("b", 1): None, ("b", 2): 5}
+
+
+def test_the_least_value_leaves_null_out() -> None:
+    assert rows(n=[3, None, 2]).least("n") == 2
+    assert rows(n=pa.array([], pa.int64())).least("n") is None
+
+
+def test_each_gives_a_row_for_each_case_that_holds() -> None:
+    old, new = nw.col("old"), nw.col("new")
+    found = rows(old=["a", None, "b"], new=["c", "d", None]).each(
+        (exists("old"), {"op": text("subtract"), "key": old}), (exists("new"), {"op": text("add"), "key": new})
+    )
+    assert sorted((row["op"], row["key"]) for row in listed(found)) == [
+        ("add", "c"),
+        ("add", "d"),
+        ("subtract", "a"),
+        ("subtract", "b"),
+    ]
+
+
 def test_rows_are_numbered_in_order_null_first() -> None:
     assert listed(rows(key=["b", None, "a"]).numbered("key")) == [
         {"key": None, "seq": 0},
