@@ -138,6 +138,7 @@ class BatchRunner:
         with self._locked(spark):
             self.read_log_end(spark)
             decision = self.resource.due(spark, self.log.end.metadata.state, ending=ending)
+            check_unused(spark)
             if decision is None:
                 return 0
             if ending and self.stream_start.tables:  # no stream runs: the next look finds its start in the last batch
