@@ -14,7 +14,7 @@ from kaspr_delta.engine.batch.decision import Folded
 from kaspr_delta.engine.batch.resource import Fold, Found, Resource, kinds_of
 from kaspr_delta.engine.rows.keyed_table import KeyedTable, state_table
 from kaspr_delta.engine.rows.local_rows import numbered_as
-from kaspr_delta.engine.rows.rows import FALSE, Rows, exists, text
+from kaspr_delta.engine.rows.rows import Rows, exists, none_like, text
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.engine.windows import pass_windows
 from kaspr_delta.plan.definition.joins import AggregationPlan, StreamPlan
@@ -70,7 +70,7 @@ class Aggregation(Resource[AggregationPlan]):
     def _before(self, changes: Rows) -> Rows:
         """The rows of the changed groups before the changes, as changes ``before``."""
         groups = changes.select(nw.col("grp").alias("key"), *self.table.plan.row_key_columns[1:])
-        window = nw.col("window_start") if self.table.plan.window else nw.when(FALSE).then(nw.col("timestamp"))
+        window = nw.col("window_start") if self.table.plan.window else none_like("timestamp")
         return self.rows_before(groups).select(
             nw.col("key").alias("grp"), window.alias("window_start"), text("before").alias("op"), "value", "timestamp"
         )

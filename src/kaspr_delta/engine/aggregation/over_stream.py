@@ -20,7 +20,7 @@ from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.resource import Begun
 from kaspr_delta.engine.rows.local_rows import LocalRows, fetched, union_all
-from kaspr_delta.engine.rows.rows import FALSE, Rows, exists, text
+from kaspr_delta.engine.rows.rows import FALSE, Rows, exists, none_like, text
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import to_rows
@@ -98,7 +98,7 @@ class StreamAggregation(Aggregation):
 def _grouped(records: Rows) -> Rows:
     """The records with a group, and the stream whose time they advance. Other records add nothing, not even time."""
     stream = nw.concat_str("source", nw.col("partition").cast(nw.String), separator="/")
-    no_window = nw.when(FALSE).then(nw.col("timestamp"))
+    no_window = none_like("timestamp")
     grouped = records.filter(exists("look_up") & ~nw.col("unreadable"))
     return grouped.with_columns(stream=stream, window_start=no_window)
 

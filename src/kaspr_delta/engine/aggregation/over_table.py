@@ -22,7 +22,7 @@ from kaspr_delta.engine.batch.resource import Begun, Fold, Found, kinds_of
 from kaspr_delta.engine.joins.touched import touched_keys
 from kaspr_delta.engine.rows.keyed_table import KeyedTable, changed_keys
 from kaspr_delta.engine.rows.local_rows import LocalRows, made_as, union_all
-from kaspr_delta.engine.rows.rows import FALSE, TRUE, Rows, exists, later, same, text
+from kaspr_delta.engine.rows.rows import TRUE, Rows, exists, later, none_like, same, text
 from kaspr_delta.engine.rows.rows_by_key import few_keys, rows_having
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import SelectKeys
@@ -155,7 +155,7 @@ def _changes(grouped: Rows, source: nw.Expr) -> Rows:
     grp, old_grp, value, old_value = map(nw.col, ("grp", "old_grp", "value", "old_value"))
     about = {
         "timestamp": _time(),
-        "window_start": nw.when(FALSE).then(nw.col("timestamp")),
+        "window_start": none_like("timestamp"),
         "stream": text(None),
         "source": source,
         "id": nw.col("key"),

@@ -152,6 +152,12 @@ def exists(column: str) -> nw.Expr:
     return ~nw.col(column).is_null()
 
 
+def none_like(column: str) -> nw.Expr:
+    """NULL, of the type of a column."""
+    # Not by a constant condition: older versions of narwhals want a constant value then.
+    return nw.when(~exists(column)).then(nw.col(column))
+
+
 def first_of(*cases: tuple[nw.Expr, nw.Expr], otherwise: nw.Expr) -> nw.Expr:
     """The value of the first case whose condition holds: SQL's ``CASE``. A condition that is NULL does not hold."""
     # Not by `when` alone: older versions of narwhals give NULL where the condition is NULL.

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.rows import FALSE, Rows, ValueFunction, exists
+from kaspr_delta.engine.rows.rows import Rows, ValueFunction, exists, none_like
 from kaspr_delta.engine.rows.value_functions import EVENT_TIME
 from kaspr_delta.engine.streams.output import partition_in
 from kaspr_delta.engine.streams.source import partition_of
@@ -93,7 +93,7 @@ def in_their_own_time(rows: Rows) -> Rows:
 
 def _always(rows: Rows) -> Rows:
     """Rows, with value and timestamp, as versions from before a batch."""
-    never = nw.when(FALSE).then(nw.col("timestamp"))
+    never = none_like("timestamp")
     return rows.select("key", _BEFORE.alias("order"), never.alias("since"), never.alias("committed"), *VERSION[3:])
 
 
