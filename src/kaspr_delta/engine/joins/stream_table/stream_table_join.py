@@ -127,13 +127,15 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         logged = nw.col("waits") | nw.col("failed")
         met = met.with_columns(kind=first_of((shown, text("value")), (logged, text("state")), otherwise=text(None)))
         # An unreadable record shows its own key in its dead letter.
-        own_key = TRUE if self.plan.is_global else nw.col("unreadable")
+        key = nw.col("key")
+        if not self.plan.is_global:
+            key = first_of((nw.col("unreadable"), key), otherwise=nw.col("look_up"))
         of_waiting = {"until": nw.lit(_instant(_now() + (self.plan.pending or 0))), "live": TRUE}
         return (
             met.filter(exists("kind"))
             .extend(_with_numbers, "number STRING", _with_numbers_in_spark)
             .select(
-                first_of((own_key, nw.col("key")), otherwise=nw.col("look_up")).alias("key"),
+                key.alias("key"),
                 "kind",
                 nw.when(~nw.col("unreadable")).then(nw.col("value")).alias("left"),
                 "right",
