@@ -118,7 +118,7 @@ def test_an_interval_goes_on_when_the_clock_is_put_back() -> None:
     with time_machine.travel(time.time()) as clock:
         threading.Timer(0.1, lambda: clock.move_to(time.time() - 3_600)).start()
         fire(task_run, SchedulePlan(200, None, "UTC"), 0.7)
-    assert 2 <= task_run.runs <= 3
+    assert 2 <= task_run.runs < 10  # a busy machine takes longer; what an hour would make up for is thousands
 
 
 @pytest.fixture
