@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 
 import pyarrow as pa
 
 from kaspr_delta.plan.definition.window import WindowPlan
-from kaspr_delta.serde.instants import microseconds
+from kaspr_delta.serde.instants import microseconds, moment_of
 from kaspr_delta.storage.arrow_types import arrow_schema
 
 _TIME = arrow_schema("time TIMESTAMP").field("time").type
-_EPOCH = datetime.fromtimestamp(0, timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class InWindows:
                 for start in self.window.starts(time):
                     if self.window.is_open(start, max(now, self.before.get(stream, now))) and (start >= 0 or time < 0):
                         places.append(place)
-                        starts.append(_EPOCH + timedelta(milliseconds=start))
+                        starts.append(moment_of(start * 1_000))
             kept = [name for name in batch.schema.names if name not in {"so_far", "window_start"}]
             rows = batch.select(kept).take(pa.array(places, pa.int64()))
             yield rows.append_column("window_start", pa.array(starts, _TIME))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import Any
 
@@ -30,7 +29,7 @@ from kaspr_delta.engine.rows.rows_by_key import few_keys
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.engine.streams.table_versions import newest_rows
 from kaspr_delta.plan.definition.joins import StreamTableJoinPlan
-from kaspr_delta.serde.instants import microseconds
+from kaspr_delta.serde.instants import microseconds, moment_of
 from kaspr_delta.storage.tables import Upsert
 
 # The columns of a waiting record, beside its ``id`` and ``left``.
@@ -130,7 +129,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         key = nw.col("key")
         if not self.plan.is_global:
             key = first_of((nw.col("unreadable"), key), otherwise=nw.col("look_up"))
-        of_waiting = {"until": nw.lit(_instant(_now() + (self.plan.pending or 0))), "live": TRUE}
+        of_waiting = {"until": nw.lit(moment_of((_now() + (self.plan.pending or 0)) * 1_000)), "live": TRUE}
         return (
             met.filter(exists("kind"))
             .extend(_with_numbers, "number STRING", _with_numbers_in_spark)
@@ -159,7 +158,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         found = self._fitting(found, "value").filter(nw.col("fits"))
         found = found.select(nw.col("key").alias("look_up"), nw.col("value").alias("right"))
         shown = TRUE if self.plan.type == "left" else exists("right")
-        ended = nw.col("until") <= nw.lit(_instant(_now()))
+        ended = nw.col("until") <= nw.lit(moment_of(_now() * 1_000))
         return (
             waiting.join(found, "look_up")
             .filter(exists("right") | ended)
@@ -215,10 +214,6 @@ def _with_numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 def _with_numbers_in_spark(rows: DataFrame) -> DataFrame:
     return rows.withColumn("number", F.lpad(F.col("offset").cast("string"), _DIGITS, "0"))
-
-
-def _instant(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=milliseconds)
 
 
 def _now() -> int:
